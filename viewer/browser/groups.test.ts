@@ -56,6 +56,7 @@ async function isThatOfTheCommand(file: string): Promise<void> {
           search: null,
           only_found: false,
           zoom: [],
+          transforms: [],
         };
         const { holders: held, calls, categories } = await asked.ask(0, d, { question: 'live', ...query });
         const told_at = report(file, '--by', by, '--at', String(moment - 1)).devices[d].at;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Source } from '../src/source/questions';
 import { NONE } from '../src/source/source';
-import type { Axis, ByteKind, Query, Window } from '../src/source/source';
+import type { Axis, ByteKind, CallTransform, Query, Window } from '../src/source/source';
 import { GROUPS } from '../src/state/grouping';
 import { asking, engineOf, engineOfPage } from './asking';
 import { data, example, serve, writePage, type Served } from './command';
@@ -46,6 +46,12 @@ const ODD: Query = {
   ],
 };
 
+const TRANSFORMS: CallTransform[] = [
+  { does: 'merge', frames: { of: 'library', name: 'torch' } },
+  { does: 'collapse_libraries', expanded: ['c10::'] },
+  { does: 'drop', frames: { of: 'function', name: 'at::native::convolution', file: '' } },
+];
+
 const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v as Uint8Array, String) : v)));
 
@@ -78,6 +84,7 @@ describe.each([...files, log])('%s', (file) => {
             search: i % 4 === 0 ? ODD : null,
             only_found: i % 8 === 0,
             zoom: i % 2 === 0 ? [0, i] : [],
+            transforms: i % 3 === 1 ? TRANSFORMS : [],
           };
           await same((s) => s.ask(0, d, { question: 'live', ...one }));
         }
@@ -97,6 +104,7 @@ describe.each([...files, log])('%s', (file) => {
       }
       await same((s) => s.ask(0, d, { question: 'search', search: ANYTHING }));
       await same((s) => s.ask(0, d, { question: 'search', search: ODD }));
+      await same((s) => s.ask(0, d, { question: 'search', search: { is: 'transforms', transforms: TRANSFORMS } }));
       await same((s) =>
         s.ask(0, d, {
           question: 'search',

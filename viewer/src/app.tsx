@@ -13,6 +13,7 @@ import { Reading } from './shell/reading';
 import { Start } from './shell/start';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
+import { Transforms } from './shell/transforms';
 import { Trouble } from './shell/trouble';
 import { needGroups } from './state/groups';
 import { isOfRanks, readProgress } from './state/opened';
@@ -94,6 +95,7 @@ export function App() {
             </div>
           )}
           {hasTimeline && <Devices />}
+          {hasTimeline && <Transforms />}
         </Boundary>
         <Trouble />
       </header>

@@ -81,6 +81,8 @@ impl Names<'_> {
             NodeKind::Frame(id) => self.frame(id),
             NodeKind::NoStack => Shown::of("(no stack)"),
             NodeKind::BeforeRecording => Shown::of("(live before recording)"),
+            NodeKind::Merged => Shown::of("(merged frames)"),
+            NodeKind::Collapsed(_) => Shown::of("(collapsed frames)"),
             NodeKind::BeforeRecordingFreed => Shown::of("(live before recording; below, where it was freed)"),
         }
     }

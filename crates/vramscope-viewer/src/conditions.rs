@@ -21,6 +21,8 @@ pub(crate) enum Condition {
     Any(Vec<Condition>),
     Not(Box<Condition>),
     Stacks(Bits),
+    /// The stacks that match, for each origin of allocations: see [`Prepared::kept`](crate::transforms::Prepared::kept).
+    Kept(Box<[Bits; 3]>),
     Tags(Bits),
     /// For each category, whether it matches.
     Categories([bool; Category::ALL.len()]),

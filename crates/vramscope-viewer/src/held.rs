@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vramscope_analysis::{
     Allocation, AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf,
-    Moment, NodeKind, Origin, Side, Steps, call_path, changed_holders, compared_call_tree, holders_among,
+    Moment, NodeKind, Origin, Paths, Side, Steps, changed_holders, compared_call_tree, holders_among,
     holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
@@ -20,6 +20,7 @@ use crate::protocol::{self, HeldAt, Holders, HoldersOfBothQuery, Live, LiveQuery
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
 use crate::tables::{self, category};
+use crate::transforms::{Prepared, WORDS};
 
 /// Everything is precomputed per allocation, so queries at any moment compute nothing anew.
 impl AllocationProperties for OpenDevice {
@@ -62,13 +63,23 @@ impl OpenDevice {
     }
 }
 
-/// The words of nodes that are not frames, in the order of [`protocol::Calls`].
-const WORDS: [NodeKind; 3] = [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
+/// The node at a position of [`protocol::Calls::words`].
+fn word(position: usize) -> Option<NodeKind> {
+    let group = |position: usize| Some(NodeKind::Collapsed(u32::try_from(position).ok()?));
+    WORDS.get(position).copied().or_else(|| group(position - WORDS.len()))
+}
+
+/// The inverse of [`word`]; 0 for a frame.
+fn position(kind: NodeKind) -> u32 {
+    match kind {
+        NodeKind::Collapsed(group) => WORDS.len() as u32 + group,
+        kind => WORDS.iter().position(|&word| word == kind).unwrap_or_default() as u32,
+    }
+}
 
 /// A node of the call tree to which the page has zoomed.
 struct Zoom<'f> {
-    file: &'f OpenRecording,
-    calls: Calls,
+    paths: Paths<'f>,
     /// The nodes from the root of the tree.
     path: Vec<NodeKind>,
     /// For each kind of allocation, the number of leading nodes that it shares with the path.
@@ -77,20 +88,19 @@ struct Zoom<'f> {
 
 impl<'f> Zoom<'f> {
     /// A path of the protocol. It ends at the first step that no recording has.
-    fn to(file: &'f OpenRecording, calls: Calls, steps: &[i32]) -> Self {
-        let frames: Vec<FrameId> = file.session.trace().frames.iter().map(|(id, _)| id).collect();
+    fn to(paths: Paths<'f>, steps: &[i32]) -> Self {
+        let frames: Vec<FrameId> = paths.trace.frames.iter().map(|(id, _)| id).collect();
         let node = |step: &i32| match usize::try_from(*step) {
             Ok(frame) => frames.get(frame).map(|&frame| NodeKind::Frame(frame)),
-            Err(_) => WORDS.get(usize::try_from(-1 - i64::from(*step)).ok()?).copied(),
+            Err(_) => word(usize::try_from(-1 - i64::from(*step)).ok()?),
         };
-        Self { file, calls, path: steps.iter().map_while(node).collect(), shared: HashMap::new() }
+        Self { paths, path: steps.iter().map_while(node).collect(), shared: HashMap::new() }
     }
 
     fn shared(&mut self, a: &Allocation) -> usize {
-        let Self { file, calls, path, shared } = self;
+        let Self { paths, path, shared } = self;
         *shared.entry((a.origin, a.stack)).or_insert_with(|| {
-            let (trace, frames) = (file.session.trace(), file.session.frames());
-            let nodes = call_path(trace, frames, *calls, a.origin, a.stack);
+            let nodes = paths.path(Some(a.origin), a.stack).nodes;
             nodes.iter().zip(&*path).take_while(|(a, b)| a == b).count()
         })
     }
@@ -221,7 +231,9 @@ impl OpenRecording {
             a: before.as_ref().map(|before| before.holders(By::Stack)).unwrap_or_default(),
             b: now.holders(By::Stack),
         };
-        let mut zoom = Zoom::to(self, calls, &query.zoom);
+        let prepared = Prepared::of(self.session.trace(), self.session.frames(), &query.transforms)?;
+        let paths = self.paths(calls, &prepared);
+        let mut zoom = Zoom::to(paths, &query.zoom);
         let depth = before.iter().chain([&now]).map(|at| zoom.depth(at)).max().unwrap_or_default();
         let [before_zoomed, now_zoomed] =
             [before.as_ref(), Some(&now)].map(|at| at.map(|at| zoom.within(at, depth)));
@@ -240,7 +252,7 @@ impl OpenRecording {
                 &now.place(),
                 before.as_ref().map(DeviceAt::place).as_ref(),
             ),
-            calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),
+            calls: self.calls(columns, paths, &prepared, &stacks, &now.grouped(&now.found, By::Stack)),
             categories: now.categories(),
             blocks: now.blocks,
             found_blocks: now.found.len(),
@@ -248,26 +260,34 @@ impl OpenRecording {
         })
     }
 
+    fn paths<'p>(&'p self, calls: Calls, prepared: &'p Prepared) -> Paths<'p> {
+        let (trace, frames) = (self.session.trace(), self.session.frames());
+        Paths { trace, frames, calls, transforms: &prepared.transforms }
+    }
+
     fn calls(
         &self,
         columns: &mut Columns,
-        calls: Calls,
+        paths: Paths<'_>,
+        prepared: &Prepared,
         stacks: &Both<Vec<Holder>>,
         found: &[Holder],
     ) -> protocol::Calls {
         let at = Both { a: stacks.a.as_slice(), b: stacks.b.as_slice() };
-        let nodes = compared_call_tree(self.session.trace(), self.session.frames(), calls, at, found);
+        let nodes = compared_call_tree(paths, at, found);
         let caller = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
         let frame = |kind| match kind {
             NodeKind::Frame(frame) => frame.index() as u32,
             _ => NONE,
         };
-        let word = |kind| WORDS.iter().position(|&word| word == kind).unwrap_or_default() as u8;
+        let names = self.session.names();
+        let groups = (0..prepared.groups.len()).map(|group| NodeKind::Collapsed(group as u32));
         protocol::Calls {
             parent: columns.u32(nodes.iter().map(|node| caller(node.parent))),
             frame: columns.u32(nodes.iter().map(|node| frame(node.kind))),
-            word: columns.u8(nodes.iter().map(|node| word(node.kind))),
-            words: WORDS.map(|kind| self.session.names().node(kind).into()).into(),
+            word: columns.u32(nodes.iter().map(|node| position(node.kind))),
+            words: WORDS.into_iter().chain(groups).map(|kind| prepared.word(&names, kind)).collect(),
+            first_group: WORDS.len(),
             bytes: columns.sizes(nodes.iter().map(|node| node.held.b.bytes)),
             count: columns.u32(nodes.iter().map(|node| node.held.b.count as u32)),
             bytes_before: columns.sizes(nodes.iter().map(|node| node.held.a.bytes)),
@@ -387,7 +407,7 @@ mod tests {
     use vramscope_analysis::{CallsOf, holders_at};
 
     use super::*;
-    use crate::protocol::SizeSign;
+    use crate::protocol::{CallTransform, FramesOf, SizeSign};
     use crate::recording::example as open;
 
     #[test]
@@ -416,32 +436,148 @@ mod tests {
         let at = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
         let stacks = at.holders(By::Stack);
         for calls in [CallsOf::Own, CallsOf::All].map(|of| Calls { of, inverted: of == CallsOf::All }) {
-            let (trace, frames) = (file.session.trace(), file.session.frames());
+            let prepared = Prepared::default();
+            let paths = file.paths(calls, &prepared);
             let both = Both { a: &[][..], b: stacks.as_slice() };
-            let nodes = compared_call_tree(trace, frames, calls, both, &[]);
+            let nodes = compared_call_tree(paths, both, &[]);
             let mut checked = 0;
             for node in nodes.iter().filter(|node| node.held.b.bytes > 0) {
                 let up = std::iter::successors(Some(node), |node| Some(&nodes[node.parent?]));
                 let mut path: Vec<i32> = up
                     .map(|node| match node.kind {
                         NodeKind::Frame(frame) => frame.index() as i32,
-                        kind => -1 - WORDS.iter().position(|&word| word == kind).unwrap() as i32,
+                        kind => -1 - position(kind) as i32,
                     })
                     .collect();
                 path.reverse();
-                let mut zoom = Zoom::to(&file, calls, &path);
+                let mut zoom = Zoom::to(paths, &path);
                 assert_eq!(zoom.depth(&at), path.len());
                 let below = zoom.within(&at, path.len()).holders(By::Line);
                 assert_eq!(below.iter().map(|h| h.bytes).sum::<u64>(), node.held.b.bytes);
                 checked += 1;
                 // The tree of another moment may lack the end of the path.
                 path.push(-1);
-                assert_eq!(Zoom::to(&file, calls, &path).depth(&at), path.len() - 1);
+                assert_eq!(Zoom::to(paths, &path).depth(&at), path.len() - 1);
             }
             assert!(checked > 3, "{checked}");
         }
         // A frame that the file lacks ends the path.
-        assert!(Zoom::to(&file, Calls { of: CallsOf::Own, inverted: false }, &[i32::MAX, 0]).path.is_empty());
+        assert!(
+            Zoom::to(
+                file.paths(Calls { of: CallsOf::Own, inverted: false }, &Prepared::default()),
+                &[i32::MAX, 0]
+            )
+            .path
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn transforms_keep_the_same_allocations_in_a_search_as_in_the_tree() {
+        let file = open("training.pickle.zst");
+        let history = file.devices[0].history();
+        let (trace, frames) = (file.session.trace(), file.session.frames());
+        let peak = history.peaks().allocated.moment.index();
+        let function =
+            |name: &str, file: &str| FramesOf::Function { name: name.to_owned(), file: file.to_owned() };
+        let library = |name: &str| FramesOf::Library { name: name.to_owned() };
+        let unknown = function("step", "torch/optim/adam.py");
+        let step = function("step", "torch/optim/sgd.py");
+        let convolution = function("at::native::convolution", "");
+        let all = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
+        let bytes = |at: &DeviceAt<'_>| at.holders(By::Line).iter().map(|h| h.bytes).sum::<u64>();
+        let whole = bytes(&all);
+        let mut labels = Vec::new();
+        let mut sums = Vec::new();
+        for (transforms, some_are_kept) in [
+            (vec![CallTransform::Focus { frames: unknown }], false),
+            (vec![CallTransform::Focus { frames: convolution.clone() }], true),
+            (vec![CallTransform::Drop { frames: convolution.clone() }], true),
+            (vec![CallTransform::Focus { frames: step }], true),
+            (vec![CallTransform::Drop { frames: library("torchvision") }], true),
+            (
+                vec![
+                    CallTransform::Merge { frames: library("torch") },
+                    CallTransform::CollapseLibraries { expanded: vec!["c10::".to_owned()] },
+                    CallTransform::Focus { frames: convolution.clone() },
+                ],
+                true,
+            ),
+        ] {
+            let search = SearchQuery::Transforms { transforms: transforms.clone() };
+            let only = DeviceAt::of(&file, 0, peak, Some(&search), &Cancel::default()).unwrap().only_found();
+            let prepared = Prepared::of(trace, frames, &transforms).unwrap();
+            let paths = file.paths(Calls { of: CallsOf::All, inverted: false }, &prepared);
+            let kept = |id: &&usize| {
+                let a = &history.allocations[**id];
+                paths.path(Some(a.origin), a.stack).is_kept
+            };
+            let expected: u64 =
+                all.allocated.iter().filter(kept).map(|&id| history.allocations[id].size).sum();
+            assert_eq!(bytes(&only), expected, "{transforms:?}");
+            assert!(expected < whole && (expected > 0) == some_are_kept, "{expected} {transforms:?}");
+            sums.push(expected);
+            let nodes = compared_call_tree(paths, Both { a: &[], b: &only.holders(By::Stack) }, &[]);
+            let roots = nodes.iter().filter(|node| node.parent.is_none());
+            assert_eq!(roots.map(|node| node.held.b.bytes).sum::<u64>(), expected);
+            labels = nodes.iter().map(|node| prepared.word(&file.session.names(), node.kind)).collect();
+        }
+        // Focus and drop share the allocations between them.
+        assert_eq!(sums[1] + sums[2], whole);
+        // Merged frames are gone, collapsed libraries are one node, and the expanded one has its frames.
+        assert!(labels.contains(&"at::".to_owned()) && !labels.contains(&"c10::".to_owned()));
+        assert!(!labels.iter().any(|label| label.starts_with("torch/")));
+    }
+
+    #[test]
+    fn a_focused_path_has_the_allocations_of_its_node() {
+        let file = open("training.pickle.zst");
+        let names = file.session.names();
+        let peak = file.devices[0].history().peaks().allocated.moment.index();
+        let at = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
+        let stacks = at.holders(By::Stack);
+        let mut checked = 0;
+        for (of, inverted) in [(CallsOf::Own, false), (CallsOf::Python, true), (CallsOf::Python, false)] {
+            for before in [vec![], vec![CallTransform::CollapseLibraries { expanded: Vec::new() }]] {
+                let prepared = Prepared::of(file.session.trace(), file.session.frames(), &before).unwrap();
+                let paths = file.paths(Calls { of, inverted }, &prepared);
+                let nodes = compared_call_tree(paths, Both { a: &[], b: &stacks }, &[]);
+                for node in nodes.iter().step_by(nodes.len() / 6 + 1) {
+                    let up = std::iter::successors(Some(node), |node| Some(&nodes[node.parent?]));
+                    let mut path: Vec<String> = up.map(|node| prepared.word(&names, node.kind)).collect();
+                    path.reverse();
+                    let focus = CallTransform::FocusPath { calls: of, inverted, path };
+                    let transforms = before.iter().cloned().chain([focus]).collect();
+                    let search = SearchQuery::Transforms { transforms };
+                    let only = DeviceAt::of(&file, 0, peak, Some(&search), &Cancel::default()).unwrap();
+                    let bytes = only.only_found().holders(By::Line).iter().map(|h| h.bytes).sum::<u64>();
+                    assert_eq!(bytes, node.held.b.bytes);
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 12, "{checked}");
+    }
+
+    #[test]
+    fn transforms_are_bounded() {
+        let file = open("leak.pickle");
+        let of = |transforms: Vec<CallTransform>| {
+            let query = SearchQuery::Transforms { transforms };
+            DeviceAt::of(&file, 0, 1, Some(&query), &Cancel::default()).map(|at| at.allocated.len())
+        };
+        let path = |path| CallTransform::FocusPath { calls: CallsOf::All, inverted: true, path };
+        assert!(of(vec![path(vec!["no such line".to_owned()]); 64]).is_ok());
+        for invalid in
+            [vec![path(vec!["f".to_owned()]); 65], vec![path(vec![])], vec![path(vec![String::new(); 1002])]]
+        {
+            assert!(matches!(of(invalid), Err(ViewError::Question(_))));
+        }
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let focus = CallTransform::Focus { frames: FramesOf::Library { name: "torch".to_owned() } };
+        let query = SearchQuery::Transforms { transforms: vec![focus] };
+        assert!(matches!(DeviceAt::of(&file, 0, 1, Some(&query), &cancel), Err(ViewError::Unwanted)));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! - `questions`: every question of the page, with the type of its answer. The server and the engine in a worker use it.
 //! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
 //!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
+//! - `transforms`: the transforms of the call tree, for its nodes and as a condition of a search.
 //! - `answers`, `picture`, `search`, `held`, `allocations`, `holes`, `pools`, `what_if`: answers by subject.
 //! - `ranks` (feature `fleet`): the answer about all ranks, from a `Fleet`. The page adds up nothing. The first files of the library are
 //!   the ranks' files, read on first use by position, never by path (`JobFiles`).
@@ -59,6 +60,7 @@ mod server;
 mod spent;
 mod tables;
 mod tags;
+mod transforms;
 #[cfg(all(test, feature = "fleet"))]
 mod typescript;
 mod what_if;

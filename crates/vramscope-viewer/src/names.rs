@@ -9,6 +9,7 @@ use crate::columns::Columns;
 use crate::protocol::{NONE, Names};
 use crate::recording::OpenRecording;
 use crate::tables::code;
+use crate::transforms::library;
 
 impl OpenRecording {
     /// The names of frames, and the stacks. Each text is sent once and frames refer to it, because a file may give one long
@@ -34,6 +35,19 @@ impl OpenRecording {
         let columns = [FrameText::File, FrameText::ShortFile, FrameText::Function, FrameText::ShortFunction]
             .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
         let [file, short_file, function, short_function] = columns;
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let libraries: Vec<u32> = trace
+            .frames
+            .iter()
+            .map(|(id, _)| {
+                library(&names, id).map_or(NONE, |name| {
+                    *numbers.entry(name).or_insert_with_key(|name| {
+                        texts.push(name.clone().into());
+                        (texts.len() - 1) as u32
+                    })
+                })
+            })
+            .collect();
         // Graph node names and original source lines follow the texts of frames.
         let generated =
             || trace.frames.iter().filter(|(_, f)| f.fx.name.is_some() || f.fx.original_trace.is_some());
@@ -61,6 +75,7 @@ impl OpenRecording {
             function: answer.u32(function),
             short_function: answer.u32(short_function),
             line: answer.u32(trace.frames.iter().map(|(_, f)| f.line)),
+            library: answer.u32(libraries),
             code: answer.u8(trace.frames.iter().map(|(id, _)| code(self.session.frames().code(id)))),
             ends: answer.u32(ends),
             frames: answer.u32(trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32))),

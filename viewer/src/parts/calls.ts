@@ -11,6 +11,8 @@ export interface Node {
   step: number;
   parent: Node | null;
   depth: number;
+  /** Whether it stands for several collapsed frames. */
+  isGroup: boolean;
   /** Live bytes at the moment, allocated in this node or below it. */
   bytes: number;
   count: number;
@@ -33,6 +35,7 @@ export function callTree(calls: Calls, names: Names): Node {
     step: -1,
     parent: null,
     depth: 0,
+    isGroup: false,
     bytes: 0,
     count: 0,
     before: 0,
@@ -51,6 +54,7 @@ export function callTree(calls: Calls, names: Names): Node {
       step: frame === NONE ? -1 - numberAt(calls.word, i) : frame,
       parent,
       depth: parent.depth + 1,
+      isGroup: frame === NONE && numberAt(calls.word, i) >= calls.first_group,
       bytes: numberAt(calls.bytes, i),
       count: numberAt(calls.count, i),
       before: numberAt(calls.bytes_before, i),
@@ -65,6 +69,15 @@ export function callTree(calls: Calls, names: Names): Node {
     for (const of of ['bytes', 'count', 'before', 'countBefore', 'found', 'weight'] as const) root[of] += node[of];
   });
   return root;
+}
+
+/**
+ * Returns the bytes that the node's own line allocated: those without the calls below it. In an inverted tree, the outermost nodes are the
+ * allocating lines, and their callers below allocate nothing (null).
+ */
+export function selfOf(node: Node, of: 'bytes' | 'before', inverted: boolean): number | null {
+  if (inverted && node.depth > 0) return node.depth === 1 ? node[of] : null;
+  return node.children.reduce((rest, child) => rest - child[of], node[of]);
 }
 
 /** Returns the chain from the root to `node`, including both. */

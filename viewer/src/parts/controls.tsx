@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, TargetedMouseEvent } from 'preact';
 import { useId } from 'preact/hooks';
 
 export interface Choice<T extends string> {
@@ -54,7 +54,7 @@ export function Select<T extends string>({ label, choices, value, choose }: Choi
 }
 
 export interface ButtonProps {
-  onClick: () => void;
+  onClick: (e: TargetedMouseEvent<HTMLButtonElement>) => void;
   children: ComponentChildren;
   /** A longer name, if the text alone is not clear. */
   label?: string;

@@ -1,3 +1,4 @@
+import type { TargetedKeyboardEvent } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Pen } from '../draw/pen';
 import { colorKeys } from '../draw/item-colors';
@@ -10,7 +11,8 @@ import { scope } from '../state/place';
 import { css, mix, parse, textColor, unknownColor } from '../style/colors';
 import { dark, inks } from '../style/theme';
 import { bytes, count, share, signedBytes } from '../text/units';
-import { follow, pathTo, stepsTo, type Node } from './calls';
+import { Crumbs, type CallTreePart } from './call-part';
+import type { Node } from './calls';
 import { Canvas } from './canvas';
 import { boxAt, layFlame, stepInTree, type Box } from './flame';
 import { bringIntoSight, useSize } from './size';
@@ -20,38 +22,15 @@ import { Facts, Tooltip } from './tooltip';
 const ROW = 20;
 const TEXT_FROM = 24;
 
-export interface FlameGraphProps {
-  name: string;
-  label: string;
-  /** The content and its moment, for saved pictures. */
-  shows: string;
-  root: Node;
-  /** Whether two moments are compared: colors then show growth and shrinkage. */
-  compared: boolean;
-  /** Whether a search is active: nodes that it does not match are pale. */
-  searched: boolean;
-  /** All live bytes, if the tree has only a part of them. */
-  whole?: number;
-  /** The zoomed node, as steps from the root, to find it again in the tree of another moment. */
-  zoomed: readonly number[];
-  zoom: (steps: number[]) => void;
-}
-
 /** A call tree as an icicle: click or Enter zooms in, arrows move, Escape or Backspace zooms out. */
-export function FlameGraph(p: FlameGraphProps) {
+export function FlameGraph(p: CallTreePart) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
-  const [focusPath, setFocusPath] = useState<number[] | null>(null);
   const [scrollTop, setScrollTop] = useState(0);
   const [hover, setHover] = useState<{ node: Node; x: number; y: number } | null>(null);
-  const zoomed = useMemo(() => follow(p.root, p.zoomed), [p.root, p.zoomed]);
-  const focused = useMemo(() => focusPath && follow(p.root, focusPath), [p.root, focusPath]);
+  const { zoomed, focused, zoom } = p;
   const boxes = useMemo(() => layFlame(zoomed, width > 0 ? 0.5 / width : 1), [zoomed, width]);
   const rows = boxes.reduce((most, b) => Math.max(most, b.depth), 0) + 1;
   const shown = Math.min(rows * ROW, height);
-  const zoom = (node: Node) => {
-    p.zoom(stepsTo(node));
-    setFocusPath(stepsTo(node));
-  };
   useEffect(() => setHover(null), [p.root]);
 
   const draw = (pen: Pen, top: number, bottom: number) => drawFlame(pen, { ...p, boxes, width, focused }, top, bottom);
@@ -59,19 +38,27 @@ export function FlameGraph(p: FlameGraphProps) {
     const r = (e.currentTarget as HTMLElement).getBoundingClientRect();
     return boxAt(boxes, (e.clientX - r.left) / width, Math.floor((e.clientY - r.top) / ROW))?.node ?? null;
   };
+  /** The lower left corner of a node in the window. */
+  const cornerOf = (node: Node, canvas: HTMLElement) => {
+    const { left, top } = canvas.getBoundingClientRect();
+    const x = boxes.find((one) => one.node === node)?.x ?? 0;
+    return { x: left + x * width, y: top + (node.depth + 1) * ROW };
+  };
   const move = (e: MouseEvent) => {
     const node = at(e);
     setHover(node && { node, x: e.clientX, y: e.clientY });
   };
-  const keys = (e: KeyboardEvent) => {
+  const keys = (e: TargetedKeyboardEvent<HTMLElement>) => {
     const from = focused ?? zoomed;
     const next = stepInTree(from, e.key);
-    if (next) setFocusPath(stepsTo(next));
+    const { currentTarget } = e;
+    const isShared = !next && p.press(e, from, () => cornerOf(from, currentTarget));
+    if (next) p.focus(next);
     else if (e.key === 'Enter' || e.key === ' ') zoom(from);
     else if ((e.key === 'Escape' || e.key === 'Backspace') && zoomed.parent) zoom(zoomed.parent);
     else if (e.key === 'Home') zoom(p.root);
     // At the edge of the tree, an arrow key does nothing, here or elsewhere.
-    else if (!e.key.startsWith('Arrow')) return;
+    else if (!isShared && !e.key.startsWith('Arrow')) return;
     e.preventDefault();
     e.stopPropagation();
     const { depth } = next ?? from;
@@ -90,27 +77,10 @@ export function FlameGraph(p: FlameGraphProps) {
     <section class="flame" aria-label={p.label}>
       <header class="table-head">
         <h3>{p.label}</h3>
-        <nav class="crumbs" aria-label="Path of the zoomed node">
-          {pathTo(zoomed).map((node, i, all) => (
-            <button
-              key={i}
-              type="button"
-              class="crumb"
-              aria-current={i === all.length - 1}
-              onClick={() => zoom(node)}
-              title={node.label}
-            >
-              {node.label}
-            </button>
-          ))}
-        </nav>
+        <Crumbs {...p} />
         <span class="spring" />
-        {zoomed !== p.root && (
-          <button type="button" class="button" onClick={() => zoom(p.root)}>
-            Reset zoom
-          </button>
-        )}
-        <SaveMenu name={p.name} items={items} />
+        {p.controls}
+        <SaveMenu name={`flame-${p.moment}`} items={items} />
       </header>
       <div class="flame-box" ref={box} onScroll={(e) => setScrollTop(e.currentTarget.scrollTop)}>
         <div
@@ -118,13 +88,20 @@ export function FlameGraph(p: FlameGraphProps) {
           style={{ height: `${rows * ROW}px` }}
           role="application"
           tabIndex={0}
-          aria-label={`${p.label}: arrows walk the tree, Enter zooms, Escape zooms out`}
+          aria-label={`${p.label}: arrows walk the tree, Enter zooms, Escape zooms out, Shift F10 lists transforms`}
           onKeyDown={keys}
           onMouseMove={move}
           onMouseLeave={() => setHover(null)}
           onClick={(e) => {
             const node = at(e);
             if (node) zoom(node);
+          }}
+          onContextMenu={(e) => {
+            const node = at(e);
+            if (!node) return;
+            e.preventDefault();
+            setHover(null);
+            p.openMenu(node, e.clientX, e.clientY);
           }}
         >
           <Canvas class="map-canvas" width={width} height={shown} draw={(pen) => draw(pen, scrollTop, scrollTop + shown)} />
@@ -146,7 +123,7 @@ export function FlameGraph(p: FlameGraphProps) {
   );
 }
 
-function nodeFacts(node: Node, p: FlameGraphProps): [string, string][] {
+function nodeFacts(node: Node, p: CallTreePart): [string, string][] {
   const facts: [string, string][] = [
     ['allocated', bytes(node.bytes)],
     [p.whole === undefined ? 'share' : 'of matches', share(node.bytes, p.root.bytes)],
@@ -181,7 +158,7 @@ function growthColor(node: Node, isDark: boolean): number {
   return mix(ground, end, 0.25 + 0.75 * part);
 }
 
-interface FlameScene extends FlameGraphProps {
+interface FlameScene extends CallTreePart {
   boxes: readonly Box[];
   width: number;
   focused: Node | null;

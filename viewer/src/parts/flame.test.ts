@@ -9,6 +9,7 @@ function node(label: string, weight: number, children: Node[] = [], depth = 0): 
     step: -1,
     parent: null,
     depth,
+    isGroup: false,
     bytes: weight,
     count: 1,
     before: 0,

@@ -30,6 +30,18 @@ export interface TableProps<R> {
   marked?: (row: R) => boolean;
   /** Shown if there are no rows. */
   empty?: string;
+  /** The rows as a tree: callers precede their calls. A tree keeps its order. */
+  tree?: {
+    /** The level of a row, from 1. */
+    level: (row: R) => number;
+    /** Whether the rows below it are shown; null if there are none. */
+    isOpen: (row: R) => boolean | null;
+    toggle: (row: R) => void;
+    /** Handles a key of a row; `place` is the row's position in the window. Returns whether it did. */
+    keys: (e: KeyboardEvent, row: R, place: () => { x: number; y: number }) => boolean;
+    /** Opens the menu of a row. */
+    menu: (row: R, x: number, y: number) => void;
+  };
   /** Controls beside the caption. */
   children?: ComponentChildren;
 }
@@ -78,11 +90,35 @@ export function Table<R>(p: TableProps<R>) {
     const at = rows[row];
     if (at !== undefined) p.choose?.(at);
   };
+  /** Returns the row to which an arrow leads from an open or a closed row of a tree; null for other keys and in other tables. */
+  const treeStep = (key: string, from: number): number | null => {
+    const { tree } = p;
+    if (!tree) return null;
+    const level = tree.level(entryAt(rows, from));
+    if (key === 'ArrowRight') return tree.isOpen(entryAt(rows, from)) ? from + 1 : from;
+    if (key !== 'ArrowLeft') return null;
+    const caller = rows.slice(0, from).findLastIndex((row) => tree.level(row) < level);
+    return caller < 0 ? from : caller;
+  };
   const keys = (e: KeyboardEvent) => {
     if (!(e.target instanceof HTMLTableRowElement)) return;
     const from = Number(e.target.dataset.row);
-    if (p.enter && e.key === 'Enter') p.enter(entryAt(rows, from));
-    const to = stepOf(e.key, from, rows.length, 10);
+    const row = entryAt(rows, from);
+    if (p.enter && e.key === 'Enter') p.enter(row);
+    const { left, bottom } = e.target.getBoundingClientRect();
+    if (p.tree?.keys(e, row, () => ({ x: left + 24, y: bottom }))) {
+      e.preventDefault();
+      e.stopPropagation();
+      return;
+    }
+    const isOpen = p.tree?.isOpen(row);
+    if (p.tree && (e.key === 'ArrowRight' || e.key === 'ArrowLeft') && isOpen === (e.key === 'ArrowLeft')) {
+      e.preventDefault();
+      e.stopPropagation();
+      p.tree.toggle(row);
+      return;
+    }
+    const to = treeStep(e.key, from) ?? stepOf(e.key, from, rows.length, 10);
     if (to === null) return;
     e.preventDefault();
     e.stopPropagation();
@@ -105,14 +141,22 @@ export function Table<R>(p: TableProps<R>) {
       aria-selected={at === chosenAt}
       tabIndex={at === tabAt ? 0 : -1}
       class={p.marked?.(row) ? 'marked' : ''}
+      {...(p.tree ? { 'aria-level': p.tree.level(row) } : {})}
+      {...(p.tree && p.tree.isOpen(row) !== null ? { 'aria-expanded': p.tree.isOpen(row) ?? false } : {})}
+      onContextMenu={(e) => {
+        if (!p.tree) return;
+        e.preventDefault();
+        p.tree.menu(row, e.clientX, e.clientY);
+      }}
       onClick={() => {
         go(at);
         p.enter?.(row);
       }}
     >
-      {p.columns.map((c) => (
+      {p.columns.map((c, i) => (
         <td key={c.key} class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`} title={c.exact(row)}>
           {c.bar && <span class="cell-bar" style={{ width: `${Math.min(c.bar(row), 1) * 100}%` }} />}
+          {i === 0 && p.tree && <Twisty tree={p.tree} row={row} />}
           {c.swatch?.(row) && <span class="legend-color" style={{ background: c.swatch(row)! }} />}
           <span class="cell-text">{c.numeric ? c.text(row) : <Label text={c.text(row)} />}</span>
         </td>
@@ -139,7 +183,7 @@ export function Table<R>(p: TableProps<R>) {
         {rows.length > 0 && <SaveMenu name={p.name} items={items} />}
       </header>
       <div class="table-box" ref={box} onScroll={(e) => setScrollTop(e.currentTarget.scrollTop)}>
-        <table role="grid" aria-label={p.caption} aria-rowcount={rows.length + 1} onKeyDown={keys}>
+        <table role={p.tree ? 'treegrid' : 'grid'} aria-label={p.caption} aria-rowcount={rows.length + 1} onKeyDown={keys}>
           <thead>
             <tr aria-rowindex={1}>
               {p.columns.map((c) => (
@@ -149,7 +193,7 @@ export function Table<R>(p: TableProps<R>) {
                   class={`${c.numeric ? 'numeric' : ''} ${c.wide ? 'wide' : ''}`}
                   aria-sort={sort?.key === c.key ? (sort.descending ? 'descending' : 'ascending') : 'none'}
                 >
-                  <button type="button" title={c.hint} onClick={() => sortWith(c)}>
+                  <button type="button" title={c.hint} disabled={p.tree !== undefined} onClick={() => sortWith(c)}>
                     {c.title}
                     <span class="sort-mark" aria-hidden="true">
                       {sort?.key === c.key ? (sort.descending ? '↓' : '↑') : ''}
@@ -164,6 +208,26 @@ export function Table<R>(p: TableProps<R>) {
         {rows.length === 0 && <p class="empty">{p.empty ?? 'No rows'}</p>}
       </div>
     </section>
+  );
+}
+
+/** The indentation of a row of a tree, and the mark that opens and closes it. */
+function Twisty<R>({ tree, row }: { tree: NonNullable<TableProps<R>['tree']>; row: R }) {
+  const isOpen = tree.isOpen(row);
+  return (
+    <span
+      class="twisty"
+      aria-hidden="true"
+      // A very deep tree keeps its texts in sight.
+      style={{ paddingLeft: `${Math.min(tree.level(row) - 1, 40) * 12}px` }}
+      onClick={(e) => {
+        if (isOpen === null) return;
+        e.stopPropagation();
+        tree.toggle(row);
+      }}
+    >
+      {isOpen === null ? '' : isOpen ? '▾' : '▸'}
+    </span>
   );
 }
 

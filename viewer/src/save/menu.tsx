@@ -1,3 +1,4 @@
+import type { TargetedKeyboardEvent } from 'preact';
 import { useId, useRef, useState } from 'preact/hooks';
 import { view } from '../state/place';
 import { recording } from '../state/recordings';
@@ -9,6 +10,17 @@ export interface SaveMenuProps {
   /** The content's part of the file name: `timeline`, `moment-12345`. */
   name: string;
   items: SaveItem[];
+}
+
+/** Moves the focus between the buttons of a menu. */
+export function keysInMenu(e: TargetedKeyboardEvent<HTMLElement>): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (step === undefined) return;
+  e.preventDefault();
+  e.stopPropagation();
+  const all = [...e.currentTarget.querySelectorAll('button')];
+  const at = all.indexOf(document.activeElement as HTMLButtonElement);
+  all[(at + step + all.length) % all.length]?.focus();
 }
 
 /** A button that opens a menu of file formats. */
@@ -42,16 +54,6 @@ export function SaveMenu({ name, items }: SaveMenuProps) {
     menu.current.querySelector('button')?.focus();
   };
 
-  const keys = (e: KeyboardEvent) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
-    if (step === undefined) return;
-    e.preventDefault();
-    e.stopPropagation();
-    const all = [...(menu.current?.querySelectorAll('button') ?? [])];
-    const at = all.indexOf(document.activeElement as HTMLButtonElement);
-    all[(at + step + all.length) % all.length]?.focus();
-  };
-
   return (
     <>
       <button
@@ -73,7 +75,7 @@ export function SaveMenu({ name, items }: SaveMenuProps) {
         aria-label={`Save ${name} as`}
         popover="auto"
         onToggle={toggled}
-        onKeyDown={keys}
+        onKeyDown={keysInMenu}
       >
         {items.map((item) => (
           <button key={item.label} type="button" role="menuitem" tabIndex={-1} onClick={() => void save(item)}>

@@ -9,12 +9,24 @@ import { device, file } from '../state/place';
 import { source } from '../state/recordings';
 import { onlyMatches, search } from '../state/search';
 import { selected } from '../state/selection';
+import { keepingTransforms, transforms } from '../state/transforms';
 import { parse, type Unclear } from './language';
 
 const parsed = computed(() => parse(search.value));
 
-/** The query for the source; null without a search. */
-export const query = computed(() => parsed.value.query);
+/** The transforms of the call tree that keep only some allocations. */
+const keeping = computed(() => keepingTransforms(transforms.value));
+
+/** The query for the source, of the search box and of the call tree's transforms; null without either. */
+export const query = computed((): Query | null => {
+  const typed = parsed.value.query;
+  if (keeping.value.length === 0) return typed;
+  const kept: Query = { is: 'transforms', transforms: keeping.value };
+  return typed ? { is: 'all', of: [typed, kept] } : kept;
+});
+
+/** A text that stands for the query. */
+export const queryText = computed(() => `${search.value} ${JSON.stringify(keeping.value)}`);
 
 /** The query whose matches alone are shown; null to show everything. */
 export const onlyQuery = computed(() => (onlyMatches.value ? query.value : null));

@@ -1,6 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { CALL_KEYS } from '../parts/call-actions';
 import { DEFAULT_EDITOR, editor } from '../state/editor';
 import { BINDINGS, GESTURES, helpShown } from './keys';
+
+const CALLS_TITLE = 'In the call tree';
 
 /** A dialog with the keys of the page, and the settings that belong to no view. */
 export function Help() {
@@ -73,6 +76,21 @@ export function Help() {
                 </div>
               ))}
             </dl>
+            {CALL_KEYS.some((key) => has(...key, CALLS_TITLE)) && (
+              <>
+                <h3>{CALLS_TITLE}</h3>
+                <dl>
+                  {CALL_KEYS.filter((key) => has(...key, CALLS_TITLE)).map(([shown, does]) => (
+                    <div key={shown}>
+                      <dt>
+                        <kbd>{shown}</kbd>
+                      </dt>
+                      <dd>{does}</dd>
+                    </div>
+                  ))}
+                </dl>
+              </>
+            )}
             {sought === '' && (
               <label class="help-editor">
                 <span>Editor for frames</span>

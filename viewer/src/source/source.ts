@@ -65,6 +65,11 @@ export interface Names {
   line: number[];
   function: string[];
   code: Code[];
+  /** The short path of each frame's file, empty for compiled code; and its short function. */
+  short_file: string[];
+  short_function: string[];
+  /** The library of each frame; null for the user's code. */
+  library: (string | null)[];
   /** Stack `i` is `frames.subarray(ends[i-1] ?? 0, ends[i])`, innermost first. */
   ends: Uint32Array;
   frames: Uint32Array;

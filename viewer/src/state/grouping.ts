@@ -57,5 +57,8 @@ const stepsForm: AddressForm<readonly number[]> = {
 /** The zoomed node of the call tree, as steps from its root: the tables have its allocations alone. Null: the root. */
 export const callZoom = keptOfDevice('calltree', stepsForm, null);
 
+/** The form of the call tree. */
+export const callTreeAs = kept('tree', oneOf(['flame', 'table']), 'flame');
+
 /** Whether the call tree starts at the innermost calls. */
 export const isInverted = kept('inverted', flag, false);

@@ -78,7 +78,7 @@ function SpanAnswer(shown: Current) {
         <Button onClick={() => chooseMoment(now.highest_moment)}>Go to the peak</Button>
         <Compare spent={spent} />
       </div>
-      {search.value.trim() !== '' && <p class="quiet">{foundText(now)}</p>}
+      {query.value !== null && <p class="quiet">{foundText(now)}</p>}
       <Groups key={shown.scope} shown={shown} now={now} compared={before !== null} rows={rows} by={by} />
     </section>
   );

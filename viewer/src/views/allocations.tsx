@@ -14,12 +14,11 @@ import { VirtualList } from '../parts/virtual-list';
 import type { Cell } from '../save/csv';
 import { streamedItems } from '../save/files';
 import { SaveMenu } from '../save/menu';
-import { query, zoomToSelected } from '../search/found';
+import { query, queryText, zoomToSelected } from '../search/found';
 import type { Among, Device, Names } from '../source/source';
 import { shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
 import { regions } from '../state/regions';
-import { search } from '../state/search';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
 import { among, ascending, sortBy, type SortBy } from '../state/table';
@@ -202,7 +201,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
     descending: ascending.value === null,
     find: null,
   };
-  const told = [names !== null, recording.purposes !== null, search.value].join(' ');
+  const told = [names !== null, recording.purposes !== null, queryText.value].join(' ');
   const key = `${JSON.stringify([asked.among, asked.sort, asked.descending])} ${told} ${query.value !== null}`;
   const pages = useRowPages(scope, key, (first, rows, unwanted) =>
     source.ask(file, device, { question: 'allocations', ...asked, first, count: rows }, unwanted),

@@ -4,24 +4,24 @@ import { batch } from '@preact/signals';
 import { useMemo, useState } from 'preact/hooks';
 import type { ColorKeys } from '../draw/color-keys';
 import { useAnswer } from '../parts/answer';
+import { CallTree } from '../parts/call-tree';
 import { callTree } from '../parts/calls';
 import { bytesColumn, changeColumn, countColumn, type Column } from '../parts/columns';
 import { CategoryBar } from '../parts/category-bar';
 import { Button, Check, Empty, Segmented, Select, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
-import { FlameGraph } from '../parts/flame-graph';
 import { CALL_CHOICES, GROUP_CHOICES, colorsOfGroups, groupColumn } from '../parts/grouping';
 import { groupsOf, mostChanged, type Group } from '../parts/holders';
 import { Split } from '../parts/split';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { onlyQuery, query } from '../search/found';
+import { onlyQuery, query, queryText } from '../search/found';
 import { NONE, type By, type Device, type Live } from '../source/source';
-import { callZoom, callsOf, colorBy, groupBy, isInverted, tellsCategories } from '../state/grouping';
+import { callTreeAs, callZoom, callsOf, colorBy, groupBy, isInverted, tellsCategories } from '../state/grouping';
 import { against, moment, shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
-import { search as searchText } from '../state/search';
+import { transforms, collapseLibraries, librariesCollapsed } from '../state/transforms';
 import { bytes, capital, count, share, signedBytes } from '../text/units';
 
 export function View() {
@@ -30,9 +30,6 @@ export function View() {
   return <Moment {...shown} />;
 }
 
-/** The path of the root. */
-const UNZOOMED: readonly number[] = [];
-
 /** Requests the live memory, with the parameters of the request. Of two compared moments, the later one comes after. */
 function useLive({ file, device, scope, names, recording }: Current) {
   const [shown, second, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
@@ -40,7 +37,7 @@ function useLive({ file, device, scope, names, recording }: Current) {
   const [calls, inverted] = [callsOf.value, isInverted.value];
   const only_found = onlyQuery.value !== null;
   const zoom = [...(callZoom.value ?? [])];
-  // `searchText` and the other last values stand for the query's numbers.
+  const transformed = [...transforms.value];
   const key = [
     shown,
     second,
@@ -51,13 +48,14 @@ function useLive({ file, device, scope, names, recording }: Current) {
     only_found,
     names !== null,
     recording.purposes !== null,
-    searchText.value,
+    queryText.value,
+    JSON.stringify(transformed),
   ].join(' ');
   return useAnswer(scope, key, async (unwanted) => {
     const live = await source.ask(
       file,
       device,
-      { question: 'live', moment: at, by, calls, inverted, before, search, only_found, zoom },
+      { question: 'live', moment: at, by, calls, inverted, before, search, only_found, zoom, transforms: transformed },
       unwanted,
     );
     const groups = groupsOf(live.holders);
@@ -80,7 +78,7 @@ function Moment(shown: Current) {
   const calls = live.value?.calls;
   const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
-  if (!live.value || !root) return <Waiting error={live.error} what="Reading the live memory at this moment." />;
+  if (!live.value || !root || !names) return <Waiting error={live.error} what="Reading the live memory at this moment." />;
   const { holders, groups, by, found_bytes: found, searched, filtered } = live.value;
   const { now, before } = holders;
   const row = groups.find((g) => g.key === chosen) ?? mostChanged(groups);
@@ -106,18 +104,16 @@ function Moment(shown: Current) {
           panes="above"
           sized="first"
           initial="auto"
-          most="45%"
+          most={callTreeAs.value === 'table' ? '60%' : '45%'}
           first={
-            <FlameGraph
+            <CallTree
               key={shown.scope}
-              name={`flame-${now.moment}`}
-              label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
+              moment={now.moment}
               shows={`call tree of allocated bytes ${momentText(now.moment, shown.recording)}`}
               root={root}
+              names={names}
               compared={before !== null}
               searched={searched && !filtered}
-              zoomed={callZoom.value ?? UNZOOMED}
-              zoom={(steps) => (callZoom.value = steps.length > 0 ? steps : null)}
               {...(filtered ? { whole: now.counters.allocated } : {})}
             />
           }
@@ -199,6 +195,7 @@ function Head({ shown: { recording }, live, searched, change }: HeadProps) {
           choose={(of) => showCalls(() => (callsOf.value = of))}
         />
         <Check label="Inverted" checked={isInverted.value} set={(inverted) => showCalls(() => (isInverted.value = inverted))} />
+        <Check label="Libraries collapsed" checked={librariesCollapsed()} set={collapseLibraries} />
         <span class="spring" />
         <CompareWith moment={shownMoment.value} events={recording.events} peak={peak} />
       </div>

@@ -3,27 +3,13 @@
 use std::cmp::Reverse;
 
 use hashbrown::HashMap;
-use serde::Deserialize;
-use vramscope_trace::{FrameId, StackId, Trace};
+use vramscope_trace::Trace;
 
 use super::amount::Amount;
+use super::call_paths::{Calls, CallsOf, NodeKind, Paths, Transforms};
 use super::keys::{Holder, HolderKey};
 use crate::basics::Both;
-use crate::history::Origin;
-use crate::stacks::{Code, Frames};
-
-/// The subject of a tree node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NodeKind {
-    /// A line of the program or, if the stack has none, of a library or of compiled code.
-    Frame(FrameId),
-    /// Allocations without a stack.
-    NoStack,
-    /// Allocations that were live before recording began, with their stacks below.
-    BeforeRecording,
-    /// Allocations that were live before recording began; the stacks below are those of their frees.
-    BeforeRecordingFreed,
-}
+use crate::stacks::Frames;
 
 /// A line, with the memory allocated by it and below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,36 +34,13 @@ pub struct CallTree {
     pub roots: Vec<usize>,
 }
 
-/// The largest number of nested calls per stack: half of them are the outermost, half the innermost. Each call is a node, and
-/// infinite recursion makes a million of them per stack.
-const MOST_CALLS: usize = 1000;
-
-/// The frames of a stack that become nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallsOf {
-    /// The user's frames; for a stack without any, its [own frame](Frames::own_frame).
-    Own,
-    /// The Python frames, including libraries, [between the ends](Frames::between_the_ends).
-    Python,
-    /// All frames between the ends.
-    All,
-}
-
-/// How stacks become a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Calls {
-    /// The frames that become nodes.
-    pub of: CallsOf,
-    /// Whether the innermost calls are at the root of the tree, with their callers below.
-    pub inverted: bool,
-}
-
 /// Builds the tree of `holders`, which must be grouped by stack: outermost calls first, most bytes first.
 ///
 /// For a stack with user frames, only these become nodes; for any other stack, its [own frame](Frames::own_frame).
 pub(crate) fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
-    let mut shape = Shape::of(trace, frames, Calls { of: CallsOf::Own, inverted: false });
+    let calls = Calls { of: CallsOf::Own, inverted: false };
+    let transforms = Transforms::default();
+    let mut shape = Shape::of(Paths { trace, frames, calls, transforms: &transforms });
     let held = shape.held(holders);
     let held = shape.with_what_is_below(held);
     let mut tree = CallTree::default();
@@ -116,14 +79,8 @@ pub struct ComparedNode {
 /// Builds the tree of the memory live at two moments, both grouped by stack, and of the part of the later moment that matches a
 /// search. Callers come before their callees, and heavier siblings first.
 #[must_use]
-pub fn compared_call_tree(
-    trace: &Trace,
-    frames: &Frames,
-    calls: Calls,
-    at: Both<&[Holder]>,
-    found: &[Holder],
-) -> Vec<ComparedNode> {
-    let mut shape = Shape::of(trace, frames, calls);
+pub fn compared_call_tree(paths: Paths<'_>, at: Both<&[Holder]>, found: &[Holder]) -> Vec<ComparedNode> {
+    let mut shape = Shape::of(paths);
     // The stacks of the later moment come first, so its nodes exist before the matches in it are added.
     let (b, a, found) = (shape.held(at.b), shape.held(at.a), shape.held(found));
     let own = |of: &[Amount], number: usize| of.get(number).map_or(0, |amount| amount.bytes);
@@ -158,30 +115,16 @@ pub fn compared_call_tree(
     nodes
 }
 
-/// Returns the nodes of a stack in a call tree, from the root of the tree.
-#[must_use]
-pub fn call_path(
-    trace: &Trace,
-    frames: &Frames,
-    calls: Calls,
-    origin: Origin,
-    stack: Option<StackId>,
-) -> Vec<NodeKind> {
-    Shape::of(trace, frames, calls).nodes_of(Some(origin), stack)
-}
-
 /// The calls of some stacks; callers come before their callees.
 struct Shape<'t> {
-    trace: &'t Trace,
-    frames: &'t Frames,
-    calls: Calls,
+    paths: Paths<'t>,
     nodes: Vec<(Option<usize>, NodeKind)>,
     index: HashMap<(Option<usize>, NodeKind), usize>,
 }
 
 impl<'t> Shape<'t> {
-    fn of(trace: &'t Trace, frames: &'t Frames, calls: Calls) -> Self {
-        Self { trace, frames, calls, nodes: Vec::new(), index: HashMap::new() }
+    fn of(paths: Paths<'t>) -> Self {
+        Self { paths, nodes: Vec::new(), index: HashMap::new() }
     }
 
     fn child(&mut self, parent: Option<usize>, kind: NodeKind) -> usize {
@@ -210,48 +153,11 @@ impl<'t> Shape<'t> {
             HolderKey::Stack(stack) => Some(stack),
             _ => None,
         };
-        let nodes = self.nodes_of(h.origin, stack);
         let mut at = None;
-        for kind in nodes {
+        for kind in self.paths.path(h.origin, stack).nodes {
             at = Some(self.child(at, kind));
         }
         at.unwrap_or_default()
-    }
-
-    /// Returns the nodes of a stack, from the root of the tree. There is at least one.
-    fn nodes_of(&self, origin: Option<Origin>, stack: Option<StackId>) -> Vec<NodeKind> {
-        let mut nodes = match origin {
-            None | Some(Origin::Recorded) => Vec::new(),
-            Some(Origin::EndState) => vec![NodeKind::BeforeRecording],
-            Some(Origin::FreeOnly) => vec![NodeKind::BeforeRecordingFreed],
-        };
-        let path = stack.map(|stack| self.path(stack)).unwrap_or_default();
-        if path.is_empty() {
-            nodes.push(NodeKind::NoStack);
-        }
-        nodes.extend(path.into_iter().map(NodeKind::Frame));
-        nodes
-    }
-
-    /// Returns the frames of a stack that become nodes, in tree order.
-    fn path(&self, stack: StackId) -> Vec<FrameId> {
-        let Self { trace, frames, .. } = self;
-        let told = || frames.between_the_ends(trace, stack).iter().copied();
-        let mut path: Vec<FrameId> = match self.calls.of {
-            CallsOf::Own => frames.user_frames(trace, stack).collect(),
-            CallsOf::Python => told().filter(|&f| frames.code(f) != Code::Native).collect(),
-            CallsOf::All => told().collect(),
-        };
-        if !self.calls.inverted {
-            path.reverse();
-        }
-        if path.is_empty() {
-            path.extend(frames.own_frame(trace, stack));
-        }
-        if path.len() > MOST_CALLS {
-            path.drain(MOST_CALLS / 2..path.len() - MOST_CALLS / 2);
-        }
-        path
     }
 
     /// Adds to each node the amounts of all nodes below it.

@@ -12,6 +12,7 @@
 //! - `layers`: live memory as a tree of the model's modules.
 
 mod amount;
+mod call_paths;
 mod call_tree;
 mod device_use;
 mod grouping;
@@ -23,8 +24,9 @@ mod libraries;
 mod properties;
 
 pub use amount::Amount;
+pub use call_paths::{CallPath, Calls, CallsOf, NO_GROUP, NodeKind, NodeSet, Paths, Transform, Transforms};
 pub(crate) use call_tree::call_tree;
-pub use call_tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, call_path, compared_call_tree};
+pub use call_tree::{CallTree, ComparedNode, Node, compared_call_tree};
 pub use device_use::{DeviceUse, MeasuredUse};
 pub(crate) use grouping::Grouping;
 pub(crate) use holders::{by_line, holders_without_stacks};

@@ -1,5 +1,7 @@
 //! Classification of frames: the user's code, libraries and native code.
 
+use std::ops::Range;
+
 use vramscope_trace::{Frame, FrameId, StackId, Trace};
 
 /// The origin of a frame's code.
@@ -101,14 +103,32 @@ impl Frames {
     /// that captured the stack, and the frames at the outer end that start processes, threads, interpreters and the program.
     /// Returns the whole stack if it has no other frames.
     pub fn between_the_ends<'t>(&self, trace: &'t Trace, stack: StackId) -> &'t [FrameId] {
+        &trace.stacks.get(stack)[self.ends(trace, stack)]
+    }
+
+    /// Returns the positions in the stack of the frames [between the ends](Self::between_the_ends).
+    pub(crate) fn ends(&self, trace: &Trace, stack: StackId) -> Range<usize> {
         let frames = trace.stacks.get(stack);
         let class = |f: &FrameId| self.classes[f.index()];
-        let Some(outermost) = frames.iter().rposition(|f| !class(f).is_startup) else { return frames };
+        let Some(outermost) = frames.iter().rposition(|f| !class(f).is_startup) else {
+            return 0..frames.len();
+        };
         let unwinder = frames[..outermost].iter().rposition(|f| class(f).function.is_unwinder);
         // Among the frames that capture a stack are frames of the standard library without recognizable names.
         let is_in_front = |&last: &usize| frames[..last].iter().all(|f| class(f).code == Code::Native);
         let innermost = unwinder.filter(is_in_front).map_or(0, |last| last + 1);
-        &frames[innermost..=outermost]
+        innermost..outermost + 1
+    }
+
+    /// Returns the library of a frame: the package of a Python file, or the outermost namespace of compiled code. `None` for the
+    /// user's code.
+    pub fn library(&self, trace: &Trace, frame: FrameId) -> Option<String> {
+        let at = trace.frames.get(frame);
+        match self.code(frame) {
+            Code::User => None,
+            Code::Library => Some(package(trace.strings.get(at.filename))),
+            Code::Native => Some(namespace(trace.strings.get(at.name), trace.strings.get(at.filename))),
+        }
     }
 
     /// Returns the frame that names a stack: the innermost user frame; else the innermost library frame; else the running
@@ -122,6 +142,38 @@ impl Frames {
             .or_else(|| frames.iter().copied().find(|f| function(f).is_backward))
             .or_else(|| frames.iter().copied().find(|f| !function(f).is_plumbing))
             .or_else(|| frames.first().copied())
+    }
+}
+
+/// The largest number of bytes of a path or a function name that are read to find a library.
+const LONGEST_READ: usize = 4 << 10;
+
+/// Returns the package of a library's Python file.
+fn package(path: &str) -> String {
+    let path = path[path.ceil_char_boundary(path.len().saturating_sub(LONGEST_READ))..].replace('\\', "/");
+    if let Some((_, inside)) = path.rsplit_once("-packages/") {
+        let first = inside.split('/').next().unwrap_or_default();
+        return first.strip_suffix(".py").unwrap_or(first).to_owned();
+    }
+    match TORCH.iter().any(|part| path.contains(&format!("/{part}"))) {
+        true => "torch".to_owned(),
+        false if path.starts_with('<') && !path.starts_with("<frozen") => "generated code".to_owned(),
+        false => "Python's library".to_owned(),
+    }
+}
+
+/// Returns the outermost namespace of a compiled function, as `at::`; without one, the interpreter or compiled code.
+fn namespace(function: &str, file: &str) -> String {
+    let function = &function[..function.floor_char_boundary(LONGEST_READ)];
+    let name = function.split(['(', '<']).next().unwrap_or_default();
+    // The result type of a template comes before its name.
+    let name = name.rsplit(' ').next().unwrap_or_default();
+    match name.split_once("::") {
+        Some((outermost, _)) if !outermost.is_empty() => format!("{outermost}::"),
+        _ if name.starts_with("Py") || name.starts_with("_Py") || file.contains("/Python-3") => {
+            "Python's interpreter".to_owned()
+        }
+        _ => "other compiled code".to_owned(),
     }
 }
 
@@ -316,6 +368,33 @@ mod tests {
         for unchanged in [inside, only_startup, importing] {
             assert_eq!(told(unchanged), trace.stacks.get(unchanged));
         }
+    }
+
+    #[test]
+    fn a_library_is_a_package_or_a_namespace() {
+        for (path, library) in [
+            ("/env/lib/python3.11/site-packages/torch/nn/modules/linear.py", "torch"),
+            ("C:\\p\\.venv\\lib\\site-packages\\six.py", "six"),
+            ("/src/pytorch/torch/nn/functional.py", "torch"),
+            ("/usr/lib/python3.12/copy.py", "Python's library"),
+            ("<frozen importlib._bootstrap>", "Python's library"),
+            ("<eval_with_key>.1", "generated code"),
+        ] {
+            assert_eq!(package(path), library, "{path}");
+        }
+        for (function, file, library) in [
+            ("at::_ops::addmm::redispatch(c10::DispatchKeySet, at::Tensor const&)", "??", "at::"),
+            ("void at::native::kernel<float>(int)", "??", "at::"),
+            ("std::vector<at::Tensor, std::allocator<at::Tensor> >::~vector()", "", "std::"),
+            ("PyNumber_Multiply", "??", "Python's interpreter"),
+            ("run_mod", "/usr/src/Python-3.11.7/Python/pythonrun.c", "Python's interpreter"),
+            ("main", "main.c", "other compiled code"),
+            ("(anonymous namespace)::f()", "??", "other compiled code"),
+            ("", "", "other compiled code"),
+        ] {
+            assert_eq!(namespace(function, file), library, "{function}");
+        }
+        assert_eq!(package(&format!("/site-packages/{}", "é".repeat(9000))), "Python's library");
     }
 
     fn classify(filename: &str, name: &str) -> Code {

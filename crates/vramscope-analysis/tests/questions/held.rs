@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use vramscope_analysis::{
     Both, By, Calls, CallsOf, Cancel, ComparedNode, Frames, GroupPeakChange, GroupsInInterval, History,
-    Holder, HolderKey, HoldersOf, Interval, Moment, NoProperties, NodeKind, Side, changed_holders,
-    compared_call_tree, group_peaks_of_both, holders_at, holders_of_both,
+    Holder, HolderKey, HoldersOf, Interval, Moment, NO_GROUP, NoProperties, NodeKind, NodeSet, Paths, Side,
+    Transform, Transforms, changed_holders, compared_call_tree, group_peaks_of_both, holders_at,
+    holders_of_both,
 };
-use vramscope_trace::Trace;
+use vramscope_trace::{StackId, Trace};
 
 use crate::{defaults, event, recording};
 
@@ -48,6 +49,12 @@ impl Asked {
 
     fn within(&self, interval: Interval) -> GroupsInInterval<'_, NoProperties> {
         GroupsInInterval { history: &self.history, frames: &self.frames, known: &NoProperties, interval }
+    }
+
+    fn tree(&self, calls: Calls, at: Both<&[Holder]>, found: &[Holder]) -> Vec<ComparedNode> {
+        let transforms = Transforms::default();
+        let paths = Paths { trace: &self.trace, frames: &self.frames, calls, transforms: &transforms };
+        compared_call_tree(paths, at, found)
     }
 
     fn line(&self, kind: NodeKind) -> u32 {
@@ -125,7 +132,7 @@ fn a_tree_of_two_moments_keeps_what_is_gone_and_weighs_the_larger_of_both() {
     let Both { a, b } = Both { a: asked.holders(2, By::Stack), b: asked.holders(6, By::Stack) };
     let tree = |of, found: &[Holder]| {
         let calls = Calls { of, inverted: false };
-        compared_call_tree(&asked.trace, &asked.frames, calls, Both { a: &a, b: &b }, found)
+        asked.tree(calls, Both { a: &a, b: &b }, found)
     };
     let forward: Vec<Holder> = b.iter().filter(|h| h.count == 2).cloned().collect();
     let nodes = tree(CallsOf::Own, &forward);
@@ -134,7 +141,7 @@ fn a_tree_of_two_moments_keeps_what_is_gone_and_weighs_the_larger_of_both() {
     assert_eq!(nodes.iter().map(|node| node.found >> 10).collect::<Vec<_>>(), [100, 100, 0, 0]);
     assert_eq!(tree(CallsOf::All, &forward), nodes);
     let inverted = Calls { of: CallsOf::Own, inverted: true };
-    let of = |at, found: &[Holder]| compared_call_tree(&asked.trace, &asked.frames, inverted, at, found);
+    let of = |at, found: &[Holder]| asked.tree(inverted, at, found);
     let nodes = of(Both { a: &a, b: &b }, &forward);
     // Lines that allocate come first; below each is the line that called it.
     let rows = [
@@ -157,12 +164,141 @@ fn a_stack_of_any_depth_makes_a_tree_that_is_bounded() {
     for of in [CallsOf::Own, CallsOf::Python, CallsOf::All] {
         let calls = Calls { of, inverted: false };
         let at = Both { a: &[][..], b: &holders };
-        let nodes = compared_call_tree(&asked.trace, &asked.frames, calls, at, &holders);
+        let nodes = asked.tree(calls, at, &holders);
         assert_eq!(nodes.len(), 1001);
         assert!(nodes.iter().all(|node| node.found == node.held.b.bytes));
         let frames = nodes.iter().filter(|node| matches!(node.kind, NodeKind::Frame(_)));
         assert_eq!(frames.count(), 1000);
     }
+}
+
+/// The path of a stack of these lines, outermost first, after transforms; `None` if they do not keep it. A group is its number plus 1000,
+/// and the node of merged stacks is 999.
+struct Transformed {
+    asked: Asked,
+    stack: Option<StackId>,
+}
+
+impl Transformed {
+    fn of(lines: &[u32]) -> Self {
+        let names = ["f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9"];
+        let frames: Vec<(&str, u32)> =
+            lines.iter().rev().map(|&line| (names[line as usize / 10], line)).collect();
+        let asked = Asked::of(vec![by(1, 512, &frames)]);
+        let stack = asked.history.allocations[0].stack;
+        Self { asked, stack }
+    }
+
+    /// The frames of these functions: function n has the lines from 10 n to 10 n + 9.
+    fn set(&self, functions: &[u32]) -> NodeSet {
+        let frames = self.asked.trace.frames.iter().map(|(_, frame)| functions.contains(&(frame.line / 10)));
+        NodeSet { frames: frames.collect(), groups: Vec::new() }
+    }
+
+    fn groups(&self, functions: &[u32], group: u32) -> Transform {
+        let of = self.set(functions).frames;
+        Transform::Collapse(of.into_iter().map(|has| if has { group } else { NO_GROUP }).collect())
+    }
+
+    /// A focus on the path of these lines.
+    fn focus(&self, lines: &[u32], inverted: bool) -> Transform {
+        let frames: Vec<_> = self.asked.trace.frames.iter().collect();
+        let step = |&line: &u32| match line {
+            1000.. => vec![NodeKind::Collapsed(line - 1000)],
+            _ => frames
+                .iter()
+                .filter(|(_, frame)| frame.line == line)
+                .map(|&(id, _)| NodeKind::Frame(id))
+                .collect(),
+        };
+        let calls = Calls { of: CallsOf::Own, inverted };
+        Transform::FocusPath { calls, steps: lines.iter().map(step).collect() }
+    }
+
+    fn path(&self, transforms: &[Transform], inverted: bool) -> Option<Vec<u32>> {
+        let calls = Calls { of: CallsOf::Own, inverted };
+        let transforms = Transforms(transforms.to_vec());
+        let (trace, frames) = (&*self.asked.trace, &self.asked.frames);
+        let paths = Paths { trace, frames, calls, transforms: &transforms };
+        let path = paths.path(None, self.stack);
+        let line = |&kind: &NodeKind| match kind {
+            NodeKind::Collapsed(group) => 1000 + group,
+            NodeKind::Merged => 999,
+            kind => self.asked.line(kind),
+        };
+        assert_eq!(paths.keeps(None, self.stack), path.is_kept);
+        path.is_kept.then(|| path.nodes.iter().map(line).collect())
+    }
+}
+
+#[test]
+fn transforms_change_paths_in_their_order() {
+    use Transform::{CollapseRecursion, Drop, Focus, Merge};
+    let of = Transformed::of(&[10, 20, 21, 30, 22, 40, 41]);
+    let path = |transforms: &[Transform]| of.path(transforms, false);
+    let set = |functions: &[u32]| of.set(functions);
+    assert_eq!(path(&[Focus(set(&[2]))]).unwrap(), [20, 21, 30, 22, 40, 41]);
+    assert_eq!(path(&[Focus(set(&[9]))]), None);
+    // A focus within a focus does not see the callers above the first.
+    assert_eq!(path(&[Focus(set(&[4])), Focus(set(&[2]))]), None);
+    assert_eq!(path(&[Drop(set(&[3]))]), None);
+    assert_eq!(path(&[Focus(set(&[4])), Drop(set(&[3]))]).unwrap(), [40, 41]);
+    assert_eq!(path(&[Merge(set(&[2]))]).unwrap(), [10, 30, 40, 41]);
+    assert_eq!(path(&[Merge(set(&[1, 2, 3, 4]))]).unwrap(), [999]);
+    assert_eq!(path(&[CollapseRecursion(set(&[2]), 0)]).unwrap(), [10, 1000, 40, 41]);
+    assert_eq!(path(&[of.groups(&[2], 0)]).unwrap(), [10, 1000, 30, 1000, 40, 41]);
+    assert_eq!(path(&[Merge(set(&[3])), of.groups(&[2], 0)]).unwrap(), [10, 1000, 40, 41]);
+    assert_eq!(path(&[of.groups(&[2], 0), Merge(set(&[3]))]).unwrap(), [10, 1000, 1000, 40, 41]);
+    // A set that has a group also has its collapsed node.
+    let merged = NodeSet { groups: vec![true], ..set(&[2]) };
+    assert_eq!(path(&[of.groups(&[2], 0), Merge(merged)]).unwrap(), [10, 30, 40, 41]);
+    assert_eq!(of.path(&[of.groups(&[4], 7), Focus(set(&[3]))], true).unwrap(), [1007, 22, 30]);
+}
+
+#[test]
+fn a_focus_on_a_path_keeps_the_stacks_that_begin_with_it() {
+    let of = Transformed::of(&[10, 20, 21, 30, 22, 40, 41]);
+    let path = |transforms: &[Transform]| of.path(transforms, false);
+    assert_eq!(path(&[of.focus(&[10, 20, 21], false)]).unwrap(), [21, 30, 22, 40, 41]);
+    assert_eq!(path(&[of.focus(&[10, 21], false)]), None);
+    assert_eq!(path(&[of.focus(&[10, 20, 21, 30, 22, 40, 41, 41], false)]), None);
+    // In an inverted tree, the innermost frames come first, and the path leads to callers.
+    let inverted = of.focus(&[41, 40], true);
+    assert_eq!(of.path(std::slice::from_ref(&inverted), true).unwrap(), [40, 22, 30, 21, 20, 10]);
+    assert_eq!(path(&[inverted]).unwrap(), [10, 20, 21, 30, 22, 40]);
+    // The transforms before it decide about its path, those after it do not.
+    let merge = Transform::Merge(of.set(&[2]));
+    assert_eq!(path(&[merge.clone(), of.focus(&[10, 30], false)]).unwrap(), [30, 40, 41]);
+    assert_eq!(path(&[of.focus(&[10, 30], false), merge]), None);
+    assert_eq!(path(&[of.groups(&[1, 2], 0), of.focus(&[1000, 30], false)]).unwrap(), [30, 1000, 40, 41]);
+    assert_eq!(
+        path(&[of.focus(&[10, 20], false), of.focus(&[20, 21, 30], false)]).unwrap(),
+        [30, 22, 40, 41]
+    );
+}
+
+#[test]
+fn transforms_move_bytes_but_lose_none() {
+    let asked = two_moments();
+    let holders = asked.holders(2, By::Stack);
+    let calls = Calls { of: CallsOf::Own, inverted: false };
+    let lines = |of: &[u32]| {
+        let frames = asked.trace.frames.iter().map(|(_, frame)| of.contains(&frame.line)).collect();
+        NodeSet { frames, groups: Vec::new() }
+    };
+    let tree = |transform: Transform| {
+        let transforms = Transforms(vec![transform]);
+        let paths = Paths { trace: &asked.trace, frames: &asked.frames, calls, transforms: &transforms };
+        let nodes = compared_call_tree(paths, Both { a: &[], b: &holders }, &[]);
+        told(&asked, &nodes)
+            .into_iter()
+            .map(|(depth, line, _, bytes, _)| (depth, line, bytes))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(tree(Transform::Merge(lines(&[1]))), [(0, 50, 100), (0, 42, 60), (0, 7, 5)]);
+    assert_eq!(tree(Transform::Merge(lines(&[42, 50]))), [(0, 1, 160), (0, 7, 5)]);
+    let rows = [(0, 50, 100), (0, 1, 60), (1, 42, 60), (0, 7, 5)];
+    assert_eq!(tree(Transform::Focus(lines(&[50]))), rows);
 }
 
 fn highest(of: &Both<Asked>, by: By) -> Vec<GroupPeakChange> {

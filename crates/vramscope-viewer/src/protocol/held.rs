@@ -6,6 +6,7 @@ use vramscope_analysis::{By, CallsOf};
 use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::recording::ByKind;
 use crate::protocol::search::SearchQuery;
+use crate::protocol::transforms::CallTransform;
 
 /// Requests the live allocations at a moment.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,6 +30,9 @@ pub struct LiveQuery {
     /// frame, or a position in `Calls.words` as -1, -2, ...
     #[serde(default)]
     pub(crate) zoom: Vec<i32>,
+    /// Transforms of the call tree.
+    #[serde(default)]
+    pub(crate) transforms: Vec<CallTransform>,
 }
 
 /// The live allocations at a moment. All parts of the answer refer to the same moment.
@@ -128,8 +132,10 @@ pub(crate) struct Calls {
     /// The frame; `NONE` for a node without a frame.
     pub(crate) frame: U32s,
     /// The meaning of a node without a frame: a position in `words`.
-    pub(crate) word: U8s,
+    pub(crate) word: U32s,
     pub(crate) words: Vec<String>,
+    /// The position in `words` from which they name collapsed frames.
+    pub(crate) first_group: usize,
     /// The bytes and blocks of the node and its descendants, now and before.
     pub(crate) bytes: F64s,
     pub(crate) count: U32s,

@@ -21,6 +21,7 @@ mod recording;
 mod search;
 mod spent;
 mod timeline;
+mod transforms;
 
 pub(crate) use allocations::*;
 pub(crate) use comparison::*;
@@ -36,6 +37,7 @@ pub(crate) use recording::*;
 pub(crate) use search::*;
 pub(crate) use spent::*;
 pub(crate) use timeline::*;
+pub(crate) use transforms::*;
 
 /// Marks a missing value in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -212,6 +212,8 @@ pub(crate) struct Names<'r> {
     pub(crate) short_file: U32s,
     pub(crate) function: U32s,
     pub(crate) short_function: U32s,
+    /// The library, by which transforms of the call tree know the frame; `NONE` for the user's code.
+    pub(crate) library: U32s,
     pub(crate) line: U32s,
     /// The code classification: a position in `CODES`.
     pub(crate) code: U8s,

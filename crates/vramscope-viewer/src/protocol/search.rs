@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_analysis::{Axis, ByteKind};
 
 use crate::columns::{U8s, U32s};
+use crate::protocol::transforms::CallTransform;
 
 /// A search for allocations: one condition, or a combination. Conditions with an invalid text are ignored, and the answer says
 /// why.
@@ -21,6 +22,8 @@ pub enum SearchQuery {
     Leak { leak: usize },
     /// The allocation is idle memory of this finding: an index into the report's findings of idle memory.
     Idle { idle: usize },
+    /// The allocations that transforms of the call tree keep.
+    Transforms { transforms: Vec<CallTransform> },
     /// A frame of the stack, or the frame that names it, contains this text.
     Frame { field: FrameField, sought: Sought },
     /// A tag contains this text.

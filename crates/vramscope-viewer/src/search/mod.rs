@@ -5,7 +5,7 @@ mod texts;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use vramscope_analysis::{Allocation, Axis, ByteKind, Cancel, Moment, ReservedRange, Timeline};
+use vramscope_analysis::{Allocation, Axis, ByteKind, Cancel, Moment, Origin, ReservedRange, Timeline};
 use vramscope_basics::lock;
 use vramscope_basics::units::parse_bytes;
 use vramscope_trace::Category;
@@ -19,6 +19,7 @@ use crate::device::{OpenDevice, Searched};
 use crate::protocol::{
     Found, LifetimeUnit, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery,
 };
+use crate::transforms::{ORIGINS, Prepared};
 
 use texts::Finder;
 
@@ -58,6 +59,11 @@ impl Reader<'_> {
             SearchQuery::All { of } => self.several(of, Condition::All)?,
             SearchQuery::Any { of } => self.several(of, Condition::Any)?,
             SearchQuery::Not { of } => self.read(of)?.map(|one| Condition::Not(Box::new(one))),
+            SearchQuery::Transforms { transforms } => {
+                let (trace, frames) = (self.device.history().trace(), self.device.frames());
+                let kept = Prepared::of(trace, frames, transforms)?.kept(trace, frames, self.cancel)?;
+                Some(Condition::Kept(Box::new(kept)))
+            }
             SearchQuery::Frame { field, sought } => match self.finder(sought) {
                 Some(finder) => {
                     Some(Condition::Stacks(texts::stacks_with(self.device, *field, &finder, self.cancel)?))
@@ -227,6 +233,12 @@ impl<'d> Matcher<'d> {
             Condition::Any(of) => of.iter().any(|one| self.holds(one, thing)),
             Condition::Not(of) => !self.holds(of, thing),
             Condition::Stacks(stacks) => stacks.has(thing.stack),
+            Condition::Kept(kept) => {
+                let history = self.device.history();
+                let origin = thing.allocation.map_or(Origin::Recorded, |id| history.allocations[id].origin);
+                let of = ORIGINS.iter().position(|&one| one == origin).unwrap_or_default();
+                kept[of].has(thing.stack.min(history.trace().stacks.len() as u32))
+            }
             Condition::Tags(tags) => tags.has(thing.tags),
             Condition::Categories(categories) => thing.allocation.is_some_and(|id| {
                 let purposes = self.device.purposes();
@@ -523,6 +535,8 @@ mod tests {
             SearchQuery::All { of } => of.iter().filter(|one| !matches(one, device, id)).count() == 0,
             SearchQuery::Any { of } => of.iter().filter(|one| matches(one, device, id)).count() > 0,
             SearchQuery::Not { of } => !matches(of, device, id),
+            // `held.rs` compares these with the call tree.
+            SearchQuery::Transforms { .. } => unreachable!("not among the random searches"),
             SearchQuery::Frame { field, sought } => a.stack.is_some_and(|stack| {
                 let names = vramscope_report::Names { trace, frames: device.frames() };
                 let label = |id| String::from(names.frame(id));

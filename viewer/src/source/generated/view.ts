@@ -265,6 +265,34 @@ export type ByKind<T> = {
 };
 
 /**
+ * A transform of the call tree. Transforms that keep only some allocations are also a condition of a search.
+ */
+export type CallTransform = {
+  "does": "focus";
+  frames: FramesOf;
+} | {
+  "does": "focus_path";
+  calls: CallsOf;
+  inverted: boolean;
+  path: Array<string>;
+} | {
+  "does": "drop";
+  frames: FramesOf;
+} | {
+  "does": "merge";
+  frames: FramesOf;
+} | {
+  "does": "collapse";
+  frames: FramesOf;
+} | {
+  "does": "collapse_libraries";
+  expanded: Array<string>;
+} | {
+  "does": "collapse_recursion";
+  frames: FramesOf;
+};
+
+/**
  * The call tree of the live allocations at a moment, and of those at another. Callers precede callees, largest weight first.
  */
 export type Calls = {
@@ -273,8 +301,10 @@ export type Calls = {
   /** The frame; `NONE` for a node without a frame. */
   frame: U32s;
   /** The meaning of a node without a frame: a position in `words`. */
-  word: U8s;
+  word: U32s;
   words: Array<string>;
+  /** The position in `words` from which they name collapsed frames. */
+  first_group: number;
   /** The bytes and blocks of the node and its descendants, now and before. */
   bytes: F64s;
   count: U32s;
@@ -400,6 +430,21 @@ export type Found = {
  * The part of a stack in which a text is searched.
  */
 export type FrameField = "any" | "file" | "function" | "line";
+
+/**
+ * Frames that a transform is about.
+ */
+export type FramesOf = {
+  "of": "function";
+  name: string;
+  file: string;
+} | {
+  "of": "file";
+  name: string;
+} | {
+  "of": "library";
+  name: string;
+};
 
 /**
  * The bytes of one group.
@@ -732,6 +777,8 @@ export type LiveQuery = {
   only_found: boolean;
   /** The path of a node of the call tree, from its root: the groups have the allocations of this node alone, or of its nearest caller that exists at the moment. A step is the number of a frame, or a position in `Calls.words` as -1, -2, ... */
   zoom: Array<number>;
+  /** Transforms of the call tree. */
+  transforms: Array<CallTransform>;
 };
 
 /**
@@ -788,6 +835,8 @@ export type Names = {
   short_file: U32s;
   function: U32s;
   short_function: U32s;
+  /** The library, by which transforms of the call tree know the frame; `NONE` for the user's code. */
+  library: U32s;
   line: U32s;
   /** The code classification: a position in `CODES`. */
   code: U8s;
@@ -1035,6 +1084,9 @@ export type Query = {
 } | {
   "is": "idle";
   idle: number;
+} | {
+  "is": "transforms";
+  transforms: Array<CallTransform>;
 } | {
   "is": "frame";
   field: FrameField;

@@ -13,9 +13,8 @@ import { groupsOf, type Group } from '../../parts/holders';
 import { NONE, type By, type Device } from '../../source/source';
 import { part } from '../../state/compared';
 import { groupBy } from '../../state/grouping';
-import { query } from '../../search/found';
+import { query, queryText } from '../../search/found';
 import { source } from '../../state/recordings';
-import { search } from '../../state/search';
 import { bytes, signedBytes } from '../../text/units';
 import type { Cut } from './side';
 import { Rows } from './rows';
@@ -101,7 +100,7 @@ export function Highest({ a, b }: { a: Cut; b: Cut }) {
 
 function useHighest(a: Cut, b: Cut, inA: Range, inB: Range) {
   const by = groupBy.value;
-  const key = [b.scope, inA, inB, by, search.value].join(' ');
+  const key = [b.scope, inA, inB, by, queryText.value].join(' ');
   return useAnswer(a.scope, key, async (unwanted) => {
     const other = { other_file: b.file, other_device: b.device, other_from: inB[0], other_to: inB[1] };
     const asked = { by, from: inA[0], to: inA[1], search: query.peek(), ...other };

@@ -9,9 +9,8 @@ import { colorsOfGroups, groupColumn } from '../../parts/grouping';
 import { groupsOf, type Group } from '../../parts/holders';
 import type { By } from '../../source/source';
 import { groupBy } from '../../state/grouping';
-import { query } from '../../search/found';
+import { query, queryText } from '../../search/found';
 import { source } from '../../state/recordings';
-import { search } from '../../state/search';
 import { bytes, signedBytes } from '../../text/units';
 import type { Cut } from './side';
 import { Rows } from './rows';
@@ -30,7 +29,7 @@ function growthColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[
 /** Requests the live groups of both, with their grouping. */
 function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
   const by = groupBy.value;
-  return useAnswer(a.scope, [b.scope, atA, atB, by, search.value].join(' '), async (unwanted) => {
+  return useAnswer(a.scope, [b.scope, atA, atB, by, queryText.value].join(' '), async (unwanted) => {
     const other = { other_file: b.file, other_device: b.device, other_moment: atB };
     const held = await source.ask(
       a.file,

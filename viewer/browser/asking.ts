@@ -56,6 +56,7 @@ function engine(files: File[]): Source {
     open: nothing,
     job: null,
     page: null,
+    readSource: null,
     close: nothing,
   });
 }

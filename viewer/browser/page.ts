@@ -207,6 +207,7 @@ export const READY: Partial<Record<View, string>> = {
   steps: '.steps-view .steps-lines[aria-busy="false"], .panel-empty',
   compare: '.compare-view .growth[data-a], .panel-empty',
   whatif: '.whatif-view[data-settings], .panel-empty',
+  source: '.source-view[aria-busy="false"]',
 };
 
 export const ready = (page: Page, view: View) =>

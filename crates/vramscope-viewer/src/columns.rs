@@ -60,7 +60,7 @@ macro_rules! column {
         #[cfg_attr(test, derive(ts_rs::TS), ts(type = $array))]
         pub(crate) struct $column {
             /// The offset within the columns in bytes, and the number of values.
-            $kind: [usize; 2],
+            pub(crate) $kind: [usize; 2],
         }
 
         impl Columns {

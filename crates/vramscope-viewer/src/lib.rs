@@ -17,7 +17,7 @@
 //! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
 //!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
 //! - `transforms`: the transforms of the call tree, for its nodes and as a condition of a search.
-//! - `answers`, `picture`, `search`, `held`, `allocations`, `holes`, `pools`, `what_if`: answers by subject.
+//! - `answers`, `picture`, `search`, `held`, `allocations`, `lines`, `holes`, `pools`, `what_if`: answers by subject.
 //! - `ranks` (feature `fleet`): the answer about all ranks, from a `Fleet`. The page adds up nothing. The first files of the library are
 //!   the ranks' files, read on first use by position, never by path (`JobFiles`).
 //! - `server`: routes, the threads of open files, access checks. An open file has threads that share its data; some answer quick
@@ -39,6 +39,7 @@ mod held;
 mod highest;
 mod holes;
 mod hues;
+mod lines;
 mod markers;
 mod names;
 #[cfg(feature = "server")]
@@ -76,7 +77,7 @@ pub use questions::{Pace, Question};
 pub use ranks::ranks_answer;
 pub use recording::OpenRecording;
 #[cfg(feature = "server")]
-pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server};
+pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server, SourceFolders};
 
 /// Compiles the README's example with the tests.
 #[cfg(doctest)]

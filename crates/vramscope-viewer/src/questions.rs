@@ -119,6 +119,8 @@ questions! { |of|
     } -> Found { of.device()?.search(&search, of.cancel)? }
     /// A range of rows of the allocation table.
     Allocations(query: AllocationsQuery) -> Allocations<'_> { of.file.allocations(of.position, &query, of.cancel)? }
+    /// The memory of the lines of a source file, or of all files.
+    SourceLines(query: SourceLinesQuery) -> SourceLines { of.file.source_lines(of.position, &query, of.cancel)? }
     /// The positions of matches that are too small for a picture.
     Specks(query: SpecksQuery) -> Specks { of.device()?.specks(&query, of.cancel)? }
     /// The position of an allocation in the stacked timeline.
@@ -201,7 +203,7 @@ impl Question {
     /// The expected duration of the query.
     pub fn pace(&self) -> Pace {
         match self {
-            Self::Report(_) | Self::Replay(_) | Self::Comparison { .. } => Pace::Slow,
+            Self::Report(_) | Self::Replay(_) | Self::Comparison { .. } | Self::SourceLines(_) => Pace::Slow,
             _ => Pace::Quick,
         }
     }

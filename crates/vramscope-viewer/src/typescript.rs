@@ -4,7 +4,7 @@ use vramscope_analysis::By;
 use vramscope_testing::{Declarations, committed};
 use vramscope_trace::{Action, Category, Phase};
 
-use crate::protocol::{MARKERS, NONE, Note, Ranks, Recording};
+use crate::protocol::{MARKERS, NONE, Note, Ranks, Recording, Source, SourceQuery};
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -74,6 +74,8 @@ fn the_page_reads_what_is_answered() {
     types.add::<Recording<'_>>();
     types.add::<Note>();
     types.add::<Ranks<'_>>();
+    types.add::<SourceQuery>();
+    types.add::<Source>();
     types.add::<Question>();
     let answers = Question::answers(&mut types)
         .into_iter()

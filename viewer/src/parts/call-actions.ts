@@ -1,7 +1,9 @@
 // The transforms that a node of the call tree offers: entries of its menu, and keys.
 
+import { isPlace } from '../names/stacks';
 import type { CallTransform, FramesOf, Names } from '../source/source';
 import { callsOf, isInverted } from '../state/grouping';
+import { showSource } from '../state/source';
 import { addTransform, collapsedFrames, expand, framesAt, nameOf, stepText } from '../state/transforms';
 import { pathTo, type Node } from './calls';
 
@@ -132,6 +134,14 @@ const OFFERS: readonly Offer[] = [
     (name) => `Collapse the library ${name}`,
     (frames) => ({ does: 'collapse', frames }),
   ),
+  {
+    key: 's',
+    does: 'Show the source',
+    offer: ({ frame }, _, names) =>
+      frame !== null && isPlace(names.file[frame] ?? '')
+        ? { label: 'Show the source', act: () => showSource(frame, names) }
+        : null,
+  },
   {
     key: 'e',
     does: 'Expand the collapsed frames',

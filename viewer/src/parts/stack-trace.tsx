@@ -5,6 +5,7 @@ import { NONE, type Generated, type Names } from '../source/source';
 import { editor, editorLink } from '../state/editor';
 import { names as allNames } from '../state/recordings';
 import { search } from '../state/search';
+import { showSource } from '../state/source';
 
 export interface StackTraceProps {
   /** Null or NONE if no stack was recorded. */
@@ -66,6 +67,16 @@ function Frame({ frame, names }: { frame: number; names: Names }) {
           >
             Copy
           </button>
+          {isPlace(file) && (
+            <button
+              type="button"
+              class="link-button"
+              aria-label={`Show the source of ${label}`}
+              onClick={() => showSource(frame, names)}
+            >
+              Source
+            </button>
+          )}
           {link !== null && (
             <a class="link-button" href={link} aria-label={`Open ${label} in the editor`}>
               Open

@@ -27,11 +27,11 @@ interface Binding {
   act: (e: KeyboardEvent) => void;
 }
 
-/** The views with a digit as their key. */
-const WITH_KEYS = VIEW_NAMES.slice(0, 9);
-
 const focus = (id: string) => document.getElementById(id)?.focus();
 export const focusTimeline = () => focus('timeline');
+
+/** The views with a key: a page of all ranks has more views than digits. */
+const KEYED = VIEW_NAMES.slice(0, 9);
 
 export const BINDINGS: Binding[] = [
   {
@@ -101,10 +101,10 @@ export const BINDINGS: Binding[] = [
     act: (e) => nextPhase(e.key === 'P' ? -1 : 1),
   },
   {
-    keys: WITH_KEYS.map((_, i) => String(i + 1)),
-    shown: `1 to ${WITH_KEYS.length}`,
-    does: WITH_KEYS.map((name) => VIEWS[name]).join(', '),
-    act: (e) => (view.value = VIEW_NAMES[Number(e.key) - 1] ?? view.value),
+    keys: KEYED.map((_, i) => String(i + 1)),
+    shown: `1 to ${KEYED.length}`,
+    does: KEYED.map((name) => VIEWS[name]).join(', '),
+    act: (e) => (view.value = KEYED[Number(e.key) - 1] ?? view.value),
   },
   {
     keys: ['/'],

@@ -23,7 +23,7 @@ export function Tabs() {
           type="button"
           role="tab"
           class="tab"
-          title={`${VIEWS[v]} (${i + 1})`}
+          title={i < 9 ? `${VIEWS[v]} (${i + 1})` : VIEWS[v]}
           aria-selected={v === view.value}
           aria-controls="panel"
           tabIndex={v === view.value ? 0 : -1}

@@ -1,6 +1,6 @@
 // The engine that answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
 
-import type { Note, Question } from './generated/view';
+import type { Note, Question, Source, SourceQuery } from './generated/view';
 
 /** A device by its file's position and its own position. */
 export interface DeviceAt {
@@ -37,6 +37,8 @@ export interface Engine {
    * a list of files; in the new page, a file's position is its index in that list. Null if no page can be made.
    */
   page: ((open: readonly number[], notesOn: (files: readonly number[]) => readonly Note[]) => Promise<Blob>) | null;
+  /** Reads the source file of a frame from the folders of `--source`; null for a page without a server. */
+  readSource: ((file: number, query: SourceQuery, unwanted?: AbortSignal) => Promise<Source>) | null;
   /** All ranks of a job, with recordings that are read on demand; null if the page does not show a job. */
   job: Job | null;
   /** Closes a file and frees its memory. */

@@ -38,6 +38,7 @@ export function askedOf(engine: Engine) {
     tooLarge: engine.tooLarge,
     open: engine.open,
     page: engine.page,
+    readSource: engine.readSource,
     close: engine.close,
   };
 }

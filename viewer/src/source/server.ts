@@ -1,6 +1,7 @@
 // The local server of `vramscope view`. It reads the files and answers each question; nothing leaves the machine.
 
 import type { Engine, Job, Progress } from './engine';
+import type { Source } from './generated/view';
 
 async function answer(path: string, init?: RequestInit): Promise<Response> {
   let response: Response;
@@ -70,6 +71,8 @@ export function server(isOfRanks = false): Engine {
       const body = JSON.stringify({ files: open, notes: notesOn(open) });
       return (await answer('api/page', posted(body, undefined))).blob();
     },
+    readSource: async (file, query, unwanted) =>
+      (await (await answer(`api/${file}/source`, posted(JSON.stringify(query), unwanted))).json()) as Source,
     close: async (file) => {
       await answer(`api/${file}/close`, posted(null, undefined));
     },

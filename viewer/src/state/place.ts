@@ -20,6 +20,7 @@ const TITLES = {
   steps: 'Steps',
   compare: 'Compare',
   whatif: 'What-if',
+  source: 'Source',
 } as const;
 
 export type ViewName = keyof typeof TITLES;

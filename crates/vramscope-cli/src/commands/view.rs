@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::{fs, io};
 
-use anyhow::{Context as _, bail};
-use vramscope::report::bytes;
+use anyhow::{Context as _, anyhow, bail};
+use vramscope::report::{Shown, bytes};
 use vramscope::trace::ReadError;
 use vramscope::trace::formats::{ReadOptions, Recording};
-use vramscope::viewer::{Library, OpenFile, Server, self_contained};
+use vramscope::viewer::{Library, OpenFile, Server, SourceFolders, self_contained};
 
 use crate::input;
 use crate::output::Output;
@@ -42,6 +42,9 @@ pub(crate) struct ViewArgs {
         conflicts_with = "html"
     )]
     pub(crate) port: u16,
+    /// Show source files from this folder beside the memory of their lines; nothing outside of it is read. Repeat it for further folders
+    #[arg(long, value_name = "DIR", conflicts_with = "html")]
+    pub(crate) source: Vec<PathBuf>,
     /// Print the address and do not open a browser
     #[arg(long, conflicts_with = "html")]
     pub(crate) no_open: bool,
@@ -108,7 +111,9 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     for file in args.files.iter().filter(|f| *f != Path::new("-")) {
         fs::metadata(file).map_err(|e| ReadError::open(file, e))?;
     }
-    let library = Arc::new(Library::default());
+    let sources = SourceFolders::open(&args.source)
+        .map_err(|(path, e)| anyhow!("--source {}: {e}", Shown::of(&path.display().to_string())))?;
+    let library = Arc::new(Library::default().with_sources(sources));
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
     let serving = begin(how, &library)?;
     for file in &args.files {

@@ -89,6 +89,15 @@ fn files_that_cannot_be_shown() {
     assert_cmd_snapshot!(vramscope(&["view", "--html", "page.html"]));
     assert_cmd_snapshot!(vramscope(&["view", "--html", "page.html", "README.md"]));
     assert_cmd_snapshot!(vramscope(&["view", "--html", "no/such/folder.html", "examples/leak.pickle"]));
+    for (folder, why) in [("no/such/folder", "No such file"), ("README.md", "Not a directory")] {
+        let output = run(&["view", "--no-open", "--source", folder]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+        assert!(said.starts_with(&format!("error: --source {folder}: {why}")), "{said}");
+    }
+    // A self-contained page has no server that could read files.
+    let output = run(&["view", "--html", "page.html", "--source", ".", "examples/leak.pickle"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be used with"));
     // The error is found after the address was printed.
     let output = run(&["view", "--no-open", "README.md"]);
     assert_eq!(output.status.code(), Some(2));

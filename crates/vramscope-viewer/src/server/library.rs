@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use vramscope_trace::formats::Recording;
 
 use super::open_file::OpenFile;
+use super::source::SourceFolders;
 use crate::ViewError;
 
 /// The open recordings. Files from the command line are complete before the first answer; others may be dropped onto the page
@@ -21,6 +22,8 @@ pub struct Library {
     /// Whether the page shows all ranks of a job.
     pub(crate) is_of_ranks: bool,
     ranks: OnceLock<JobFiles>,
+    /// The folders with the sources of the recorded programs.
+    pub(crate) sources: SourceFolders,
     reading: Mutex<Option<ReadProgress>>,
 }
 
@@ -58,6 +61,7 @@ impl Default for Library {
             is_of_ranks: false,
             ranks: OnceLock::new(),
             reading: Mutex::default(),
+            sources: SourceFolders::default(),
         }
     }
 }
@@ -66,6 +70,12 @@ impl Library {
     /// A library for the page of a job.
     pub fn of_ranks() -> Self {
         Self { is_of_ranks: true, ..Self::default() }
+    }
+
+    /// Shows source files from these folders.
+    #[must_use]
+    pub fn with_sources(self, sources: SourceFolders) -> Self {
+        Self { sources, ..self }
     }
 
     /// Sets the ranks, and starts answering queries. The ranks' files have the first positions.

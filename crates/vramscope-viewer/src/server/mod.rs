@@ -3,6 +3,7 @@
 mod guard;
 mod library;
 mod open_file;
+mod source;
 mod status;
 mod upload;
 
@@ -27,11 +28,12 @@ use tokio::sync::Semaphore;
 use vramscope_http::{Guard, Limits};
 
 use crate::page::{self, self_contained};
-use crate::protocol::PageQuery;
+use crate::protocol::{PageQuery, SourceQuery};
 use crate::{Pace, Question, ViewError};
 use guard::guard;
 pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
+pub use source::SourceFolders;
 pub use upload::LARGEST_UPLOAD;
 
 /// A server on the loopback interface, under an address with a secret.
@@ -140,6 +142,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
         .route("/open", post(open))
         .route("/page", post(page_of))
         .route("/ranks", get(ranks))
+        .route("/{file}/source", post(source_of))
         .route("/{file}/read", post(read))
         .route("/{file}/close", post(close))
         .route("/{file}/{device}/ask", post(ask).layer(DefaultBodyLimit::max(LONGEST_QUESTION)));
@@ -214,6 +217,20 @@ async fn read(
     };
     drop(reading);
     file.ask(Pace::Quick, |f, _| f.overview_json()).await.map(bytes)
+}
+
+/// The source file of a frame. The path is that of the recording, never one from the request.
+async fn source_of(
+    State(library): State<Arc<Library>>,
+    Path(file): Path<usize>,
+    asked: Bytes,
+) -> Result<Response, ViewError> {
+    let SourceQuery { frame, choice } = serde_json::from_slice(&asked)
+        .map_err(|e| ViewError::Question(format!("invalid source request: {e}")))?;
+    let open = library.file(file).await?;
+    let recorded = open.ask(Pace::Quick, move |f, _| f.path_of(frame).map(str::to_owned)).await?;
+    let read = tokio::task::spawn_blocking(move || library.sources.read(&recorded, choice));
+    Ok(Json(read.await.map_err(|_| ViewError::Failed)?).into_response())
 }
 
 async fn open(

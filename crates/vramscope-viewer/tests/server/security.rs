@@ -30,6 +30,30 @@ fn without_the_secret_there_is_nothing() {
 }
 
 #[test]
+fn a_request_for_source_names_a_frame_and_never_a_path() {
+    let server = server();
+    let ask = |body: &str| server.ask("POST", &server.path("api/0/source"), &[], body.as_bytes());
+    for invalid in [
+        "{",
+        r#"{"path": "/etc/passwd"}"#,
+        r#"{"frame": "/etc/passwd", "choice": null}"#,
+        r#"{"frame": 4000000000, "choice": null}"#,
+        r#"{"frame": -1, "choice": null}"#,
+    ] {
+        assert_eq!(ask(invalid).status, 400, "{invalid}");
+    }
+    // This server has no folders.
+    let reply = ask(r#"{"frame": 0, "choice": 0}"#);
+    let none = json!({"folders": [], "files": [], "taken": null, "text": null, "why": null});
+    assert_eq!((reply.status, serde_json::from_slice::<Value>(&reply.body).unwrap()), (200, none));
+    assert_eq!(server.ask("GET", &server.path("api/0/source"), &[], b"").status, 405);
+    assert_eq!(
+        server.ask("POST", &server.path("api/9/source"), &[], br#"{"frame": 0, "choice": null}"#).status,
+        404
+    );
+}
+
+#[test]
 fn other_names_for_this_machine_are_refused() {
     let server = server();
     let port = server.host.split_once(':').unwrap().1;

@@ -747,6 +747,23 @@ export type LegendQuery = {
 export type LifetimeUnit = "events" | "us";
 
 /**
+ * A finding of the report about a line.
+ */
+export type LineFinding = {
+  line: number;
+  kind: LineFindingKind;
+  /** The position of the leak or of the idle memory in the report, or the rank of the holder, from 1. */
+  number: number;
+  /** Bytes of the finding: retained, idle, or live at the moment. */
+  bytes: number;
+};
+
+/**
+ * What a finding is about.
+ */
+export type LineFindingKind = "leak" | "idle" | "holder";
+
+/**
  * The live allocations at a moment. All parts of the answer refer to the same moment.
  */
 export type Live = {
@@ -1187,6 +1204,8 @@ export type Question = {
 } | {
   "question": "allocations"
 } & AllocationsQuery | {
+  "question": "source_lines"
+} & SourceLinesQuery | {
   "question": "specks"
 } & SpecksQuery | {
   "question": "place"
@@ -1421,6 +1440,72 @@ export type Sought = {
   text: string;
   /** Whether it is a regular expression. */
   is_pattern: boolean;
+};
+
+/**
+ * The source file of a frame, from the folders of `--source`.
+ */
+export type Source = {
+  /** The folders as the user named them; empty without `--source`. */
+  folders: Array<string>;
+  /** The files that share most of the end of the recorded path, equally well. */
+  files: Array<SourceFile>;
+  /** The position of the read file in `files`; null if none or several match. */
+  taken: number | null;
+  /** Its text; null if it was not read. */
+  text: string | null;
+  /** Why it was not read. */
+  why: string | null;
+};
+
+/**
+ * A file that matches a recorded path.
+ */
+export type SourceFile = {
+  path: string;
+  /** The number of equal components at the end of both paths, and that of the recorded path. */
+  equal: number;
+  recorded: number;
+};
+
+/**
+ * The memory of the lines of a file, by line; or of files, most live bytes first. An allocation counts once for each line and file in its
+ * stack.
+ */
+export type SourceLines = {
+  /** A frame of the line or file. */
+  frame: U32s;
+  /** The number of the line; 0 for a file. */
+  line: U32s;
+  /** Bytes live at the moment. */
+  live: F64s;
+  /** The part of these bytes whose allocation the line names, as in tables. */
+  own: F64s;
+  /** Bytes and number of all allocations of the recording. */
+  allocated: F64s;
+  count: U32s;
+  /** The findings about lines of the file. */
+  findings: Array<LineFinding>;
+};
+
+/**
+ * Requests the memory of each line of a file, or of each file.
+ */
+export type SourceLinesQuery = {
+  /** A frame of the file; null: all files. */
+  frame: number | null;
+  moment: number;
+  /** The search whose matches alone count; null: all allocations. */
+  only: Query | null;
+};
+
+/**
+ * Requests the text of a frame's source file.
+ */
+export type SourceQuery = {
+  frame: number;
+  /** The chosen file, if several match equally well: a position in `Source.files`. */
+  choice: number | null;
 };
 
 /**
@@ -1703,6 +1788,7 @@ export type Answers = {
   allocation: Allocation;
   search: Found;
   allocations: Allocations;
+  source_lines: SourceLines;
   specks: Specks;
   place: Place;
   markers: Markers;

@@ -78,6 +78,7 @@ class Recording:
         at: int | Literal["end"] | None = None,
         by: str | None = None,
         filter: str | None = None,
+        budget: int | str | None = None,
         top: int | None = None,
     ) -> answers.Report: ...
     @overload
@@ -88,6 +89,7 @@ class Recording:
         at: str,
         by: str | None = None,
         filter: str | None = None,
+        budget: int | str | None = None,
         top: int | None = None,
     ) -> answers.Report | answers.Interval: ...
     def text(
@@ -97,6 +99,7 @@ class Recording:
         at: int | str | None = None,
         by: str | None = None,
         filter: str | None = None,  # noqa: A002
+        budget: int | str | None = None,
         top: int = 10,
         width: int = 100,
     ) -> str: ...

@@ -43,6 +43,16 @@ class BestSetting(TypedDict):
     """Effect of the setting that PyTorch's error message recommends: `was_on`, `helps` or `does_not_help`."""
 
 
+class BlockCalls(TypedDict):
+    """Modules that one line calls one after the other."""
+
+    caller: Frame
+    container: str | None
+    """The path of the module that contains them; None if the recording has no modules."""
+    calls: int
+    """Calls in a forward pass."""
+
+
 class CategoryBytes(TypedDict):
     """The bytes of a category."""
 
@@ -161,6 +171,8 @@ class Device(TypedDict):
     """After an out-of-memory failure: another change, if it removes the main cause."""
     growth_per_step_bytes: int | None
     """Growth of allocated bytes per step; None if there is none, or no steps are known."""
+    estimates: NotRequired[Estimates | None]
+    """The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure."""
     leaks: list[Leak]
     idle: NotRequired[Idle | None]
     """Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses."""
@@ -292,6 +304,59 @@ class Divergence(TypedDict):
     """None if every event is reproduced, but not the layout at the end."""
     recorded: Side | None
     replayed: Side | None
+
+
+class Estimate(TypedDict):
+    """The estimate of a change."""
+
+    change: str
+    """The name of the change, as in `vramscope fit --only`."""
+    name: str
+    text: str
+    """Distance to the budget, error and cost, in a clause."""
+    peak_allocated_bytes: int
+    left_bytes: int | None
+    """Negative if bytes are missing; None without a budget."""
+    verdict: str | None
+    """`fits`, `may_fit` or `does_not_fit`, with the error in mind; None without a budget."""
+    error: EstimateError
+    cost: str
+    assumption: str | None
+    lines: list[str]
+    verify: str
+    """The command that runs the changed program."""
+    blocks: list[BlockCalls]
+    """The checkpointed modules."""
+
+
+class EstimateError(TypedDict):
+    """The errors of estimates of this change in measured programs, in percent of the peak of the changed program."""
+
+    cases: int
+    """Number of programs."""
+    mean_absolute_percent: float
+    lowest_percent: float
+    highest_percent: float
+    too_low: int
+    """Estimates that were too low by more than 1 %."""
+
+
+class Estimates(TypedDict):
+    """The peak with changes to the program, computed from the recorded allocations."""
+
+    recorded_peak_bytes: int
+    """The recorded peak of allocated bytes. A failed request counts."""
+    available_bytes: int | None
+    """The bytes that the allocator may use; None without a budget."""
+    overhead_bytes: int
+    """Bytes of the device that the allocator cannot use; 0 if unknown."""
+    unrecorded: str | None
+    """The part of a step that a failed request cut off: `gradients` or `optimizer_states`; None if none."""
+    basis: list[str]
+    """The basis of the estimates and its limits, in sentences."""
+    changes: list[Estimate]
+    """First those that suffice, then from cheap to expensive."""
+    left_out: list[NoEstimate]
 
 
 class Files(TypedDict):
@@ -684,6 +749,14 @@ class Nearest(TypedDict):
     """Size of a device that fits the run."""
     missing_bytes: int
     """`needed_bytes` minus the device size."""
+
+
+class NoEstimate(TypedDict):
+    """A change without an estimate."""
+
+    change: str
+    name: str
+    reason: str
 
 
 class Numbers(TypedDict):

@@ -14,6 +14,7 @@
 //! - `categories`: what allocations are for, with the evidence. `regions`: annotated regions. `steps`: iterations of the program.
 //! - `groups`: allocations by line, stack, category, step and so on; call trees.
 //! - `findings`: leaks, idle memory, fragmentation, pins, out of memory and its causes.
+//! - `estimates`: the peak with a change to the program, without a run.
 //! - `packing`: offline packing. Effort is counted in steps, not in time, so answers are deterministic.
 //! - `replay`: the recorded requests under other settings and on other GPUs.
 //! - `timeline`: pictures of any window.
@@ -26,6 +27,7 @@ mod basics;
 mod budget;
 mod categories;
 mod diff;
+mod estimates;
 mod findings;
 mod groups;
 mod history;
@@ -48,6 +50,9 @@ pub use diff::{
     Feature, Finding, GroupPeakChange, GroupsInInterval, HolderChange, HoldersOf, LineDifference, RULES,
     Rule, SettingDifference, StackDifference, changed_holders, changed_settings, group_peaks_of_both,
     holders_of_both,
+};
+pub use estimates::{
+    BlockCalls, Estimate, EstimateError, EstimatedChange, Estimates, NoEstimate, Unrecorded,
 };
 pub use findings::{
     Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory, LeakSuspect, OomCause, OomCauseKind,

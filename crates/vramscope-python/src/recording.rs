@@ -94,7 +94,9 @@ impl Recording {
     /// default; for a range such as `"10..99"`, or a step or its phase such as `"step:2"` or `"backward:2"`, the report has the allocations and frees of these events. `by` is their grouping, as for `holders`; None groups by whole
     /// stacks. `filter` is a regular expression: only stacks with a matching frame, as `file:line function`, are included.
     /// `top` limits lists of holders.
-    #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, top=None))]
+    /// `budget`, in bytes or as `"24GiB"`, estimates changes to the program that lower its peak.
+    #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, budget=None, top=None))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn report<'py>(
         &self,
         py: Python<'py>,
@@ -102,16 +104,17 @@ impl Recording {
         #[pyo3(from_py_with = arguments::event_or_range)] at: Option<At>,
         by: Option<&str>,
         filter: Option<&str>,
+        #[pyo3(from_py_with = arguments::budget)] budget: Option<u64>,
         #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let request =
-            ReportRequest { device, at, by: arguments::by(by)?, filter: arguments::filter(filter)?, top };
+        let (by, filter) = (arguments::by(by)?, arguments::filter(filter)?);
+        let request = ReportRequest { device, at, by, filter, budget, top };
         self.json(py, move |open, cancel| Ok(json(&open.session.report(&request, cancel)?.json(top))?))
     }
 
     /// The report as text, as in `vramscope report`, in lines of at most `width` columns, with lists of at most `top` rows.
     /// The other arguments are those of `report`.
-    #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, top=10, width=100))]
+    #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, budget=None, top=10, width=100))]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn text(
         &self,
@@ -120,11 +123,12 @@ impl Recording {
         #[pyo3(from_py_with = arguments::event_or_range)] at: Option<At>,
         by: Option<&str>,
         filter: Option<&str>,
+        #[pyo3(from_py_with = arguments::budget)] budget: Option<u64>,
         #[pyo3(from_py_with = arguments::rows)] top: usize,
         #[pyo3(from_py_with = arguments::width)] width: usize,
     ) -> PyResult<String> {
         let (by, filter) = (arguments::by(by)?, arguments::filter(filter)?);
-        let request = ReportRequest { device, at, by, filter, top: Some(top) };
+        let request = ReportRequest { device, at, by, filter, budget, top: Some(top) };
         let shape = TextOptions { width: width.clamp(60, 1000), top: top.max(1), full_stacks: false };
         self.ask(py, move |open, cancel| {
             Ok(without_styles(&open.session.report(&request, cancel)?.text(shape)))

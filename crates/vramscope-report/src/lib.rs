@@ -4,7 +4,7 @@
 //!
 //! # Modules
 //! - `text`, `json`, `junit`: one folder or file for each form, and in it one file for each section.
-//! - `names`, `changes`, `findings`, `doubts`, `trust`, `verdicts`: sentences that all forms and the page share.
+//! - `names`, `changes`, `findings`, `estimates`, `doubts`, `trust`, `verdicts`: sentences that all forms and the page share.
 //! - `shown`: the only module that makes a `Shown`, a foreign text that is safe to print. `Names` returns nothing else.
 //! - `advice`: how to record better, with the options of the recording program, and how to ask for more, with those of the program that
 //!   shows the report.
@@ -14,6 +14,7 @@ mod answers;
 mod causes;
 pub mod changes;
 mod doubts;
+pub mod estimates;
 pub mod findings;
 mod fit;
 mod json;

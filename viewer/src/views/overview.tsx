@@ -6,6 +6,7 @@ import type { Recording } from '../source/source';
 import { once } from '../state/asked';
 import { recording, source } from '../state/recordings';
 import { CategoriesCard } from './overview/categories';
+import { EstimatesCard } from './overview/estimates';
 import { FactsCard } from './overview/facts';
 import { FragmentationCard } from './overview/fragmentation';
 import { HoldersCard } from './overview/holders';
@@ -39,6 +40,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
     <div class="overview" aria-busy={report === null}>
       <div class="overview-column">
         {report && <OutOfMemoryCards report={report} />}
+        {found && <EstimatesCard estimates={found.estimates} />}
         <OtherFailures open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}
         {report && <IdleCard idle={found?.idle} texts={report.idle} />}

@@ -23,6 +23,8 @@ pub(super) struct Inferred {
     /// The phases of steps, in order.
     intervals: Vec<InferredPhase>,
     iterations: StackIterations,
+    /// The phases of the program, each with its first event.
+    starts: Vec<(u32, Phase)>,
     /// By the event of the allocation: an index into [`CATEGORY_RULES`], possibly with the flag [`LIKE_OTHERS`].
     of_event: Vec<u8>,
 }
@@ -41,6 +43,7 @@ impl Inferred {
             phases: phases.known_from,
             intervals: phases.of_steps(),
             iterations: phases.iterations(history),
+            starts: phases.intervals.iter().map(|interval| (interval.from, interval.phase)).collect(),
             of_event: vec![0; history.device().events.len()],
         };
         // Allocations whose fate is open at the end of the recording get the category of similar ones.
@@ -84,6 +87,11 @@ impl Inferred {
     /// Returns the phases of steps, in order, and the source of them; `None` if none are known.
     pub(super) fn phases(&self) -> Option<(PhasesFrom, &[InferredPhase])> {
         self.phases.map(|from| (from, self.intervals.as_slice()))
+    }
+
+    /// Returns the phases of the program, each with its first event.
+    pub(super) fn starts(&self) -> &[(u32, Phase)] {
+        &self.starts
     }
 
     /// Returns the rule that determined the category of a recorded allocation, and its basis.

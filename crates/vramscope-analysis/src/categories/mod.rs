@@ -28,6 +28,8 @@ pub(crate) use phases::{InferredPhase, PhasesFrom};
 pub use rules::{Basis, CATEGORY_RULES, CategoryRule, Evidence};
 pub(crate) use stack_iterations::StackIterations;
 
+pub(crate) use phases::Phase as PassPhase;
+
 use inferred::Inferred;
 use tags::Tags;
 
@@ -166,6 +168,11 @@ impl AllocationCategories {
     /// Returns the iterations of the program, as far as stacks show them.
     pub(crate) fn iterations(&self) -> &StackIterations {
         self.inferred.iterations()
+    }
+
+    /// Returns the phases of the program, each with the index of its first event, in order. One phase if the recording shows none.
+    pub(crate) fn phases(&self) -> &[(u32, PassPhase)] {
+        self.inferred.starts()
     }
 
     fn verdict(&self, allocation: &Allocation) -> Option<(&'static CategoryRule, Basis)> {

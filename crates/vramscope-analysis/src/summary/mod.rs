@@ -15,6 +15,7 @@ use vramscope_trace::{DeviceTrace, Trace};
 
 use crate::basics::{Cancel, at_once};
 use crate::categories::{AllocationCategories, ReasonGroup};
+use crate::estimates::Estimates;
 use crate::findings::{
     Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, ReferredTensor, drop_made_once, largest_request,
     leaks, ooms, referred_tensors,
@@ -42,6 +43,8 @@ pub struct Options {
     pub by: Option<By>,
     /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
     pub filter: Option<Regex>,
+    /// Bytes that the program may use on the device, with its CUDA context: changes are then [estimated](Summary::estimates).
+    pub budget: Option<u64>,
 }
 
 /// The analysis of one device's recording.
@@ -105,6 +108,9 @@ pub struct Summary {
     pub remedy: Option<Remedy>,
     /// Allocated bytes that the program gains per step. `None` if it gains none, or if no steps are known.
     pub growth_per_step: Option<u64>,
+    /// The peaks with changes to the program, with a [budget](Options::budget) or after an out-of-memory event; `None` if the recording
+    /// does not show training.
+    pub estimates: Option<Estimates>,
     /// The memory that each annotated region of the program needed.
     pub regions: Vec<Region>,
     /// Peaks over equal shares of the events.
@@ -180,6 +186,9 @@ impl Summary {
         let growth_per_step = growth_per_step(&steps, &leaks);
         let Diagnosis { best_setting, remedy } =
             Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
+        let is_estimated = options.budget.is_some() || !ooms.is_empty();
+        let estimates =
+            is_estimated.then(|| Estimates::of(history, &categories, options.budget, cancel)).flatten();
         let known = KnownProperties::at(history, &layout).with(categories, steps);
         let idle = IdleMemory::of(history, frames, &known, |a| takes(&a));
         let held = |by| {
@@ -228,6 +237,7 @@ impl Summary {
             best_setting,
             remedy,
             growth_per_step,
+            estimates,
             regions,
             timeline,
             end: EndState::of(device),

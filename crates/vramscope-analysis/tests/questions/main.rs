@@ -7,6 +7,7 @@ mod causes;
 mod counters;
 mod diff;
 mod difference;
+mod estimates;
 mod explained;
 mod held;
 mod idle;

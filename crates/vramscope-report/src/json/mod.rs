@@ -3,6 +3,7 @@
 mod check;
 mod diff;
 mod difference;
+mod estimates;
 mod fragmentation;
 mod holders;
 mod idle;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary, When};
 
+use super::estimates::EstimatesJson;
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::idle::IdleJson;
@@ -97,6 +98,10 @@ pub(super) struct DeviceJson {
     remedy: Option<RemedyJson>,
     /// Growth of allocated bytes per step; null if there is none, or no steps are known.
     growth_per_step_bytes: Option<u64>,
+    /// The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    estimates: Option<EstimatesJson>,
     leaks: Vec<LeakJson>,
     /// Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -266,6 +271,7 @@ impl Builder<'_> {
             }),
             remedy: s.remedy.as_ref().map(RemedyJson::of),
             growth_per_step_bytes: s.growth_per_step,
+            estimates: s.estimates.as_ref().map(|estimates| self.estimates(estimates)),
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
             idle: s.idle.as_ref().map(|idle| self.idle(idle)),
             referred_tensors: self.referred_tensors(&s.referred),

@@ -8,6 +8,7 @@ mod chart;
 mod check;
 mod churn;
 mod diff;
+mod estimates;
 mod fragmentation;
 mod holders;
 mod idle;

@@ -76,6 +76,7 @@ impl Page<'_> {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
             self.words(2, &format!("... and {more}; {} shows any event.", self.advice.any_moment));
         }
+        self.estimates(s);
         self.steps(s);
         self.phases(s);
         self.regions(s);

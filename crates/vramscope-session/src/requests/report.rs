@@ -45,6 +45,16 @@ pub struct ReportRequest {
     #[cfg_attr(test, ts(as = "Option<String>"))]
     #[serde(deserialize_with = "values::in_json_filter")]
     pub filter: Option<Regex>,
+    /// Bytes that the program may use on the device, with its CUDA context, as 24GiB: estimate changes to the program
+    /// that lower its peak [default: the device's size, if a request failed]
+    #[cfg_attr(
+        feature = "command",
+        arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
+    )]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
+    #[cfg_attr(test, ts(as = "Option<u64>"))]
+    #[serde(deserialize_with = "values::in_json_size")]
+    pub budget: Option<u64>,
     /// Limit on the rows of each list
     #[cfg_attr(
         feature = "command",
@@ -58,14 +68,19 @@ impl ReportRequest {
     /// The first given argument that needs allocations, which a log of samples does not have.
     #[must_use]
     pub fn needs_allocations(&self) -> Option<&'static str> {
-        let Self { device: _, at, by, filter, top: _ } = self;
-        let given = [(by.is_some(), "by"), (at.is_some(), "at"), (filter.is_some(), "filter")];
+        let Self { device: _, at, by, filter, budget, top: _ } = self;
+        let given = [
+            (by.is_some(), "by"),
+            (at.is_some(), "at"),
+            (filter.is_some(), "filter"),
+            (budget.is_some(), "budget"),
+        ];
         given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
     }
 
     /// The options of the analysis, for the state after `at` or at the peak.
     pub(crate) fn options(&self, at: Option<When>) -> Options {
-        Options { at, by: self.by, filter: self.filter.clone() }
+        Options { at, by: self.by, filter: self.filter.clone(), budget: self.budget }
     }
 }
 
@@ -114,6 +129,12 @@ impl Session {
     pub fn report(&self, request: &ReportRequest, cancel: &Cancel) -> Result<ReportAnswer<'_>> {
         let positions = self.devices(request.device)?;
         let at = match request.at {
+            Some(At::Events(..)) if request.budget.is_some() => {
+                let [budget, at] = ["budget", "at"].map(|name| self.advice().option(name));
+                return Err(SessionError::Argument(format!(
+                    "{budget} is about the whole recording, not about a range of {at}"
+                )));
+            }
             Some(At::Events(first, last)) => {
                 self.check_event(&positions, Some(last.unwrap_or(first)))?;
                 return self.interval(&positions, (first, last), request, cancel).map(ReportAnswer::Interval);

@@ -459,6 +459,17 @@ export type Replayed = {
 };
 
 /**
+ * Modules that one line calls one after the other.
+ */
+export type ReportBlockCalls = {
+  caller: ReportFrame;
+  /** The path of the module that contains them; null if the recording has no modules. */
+  container: string | null;
+  /** Calls in a forward pass. */
+  calls: number;
+};
+
+/**
  * One device of the report.
  */
 export type ReportDevice = {
@@ -509,6 +520,8 @@ export type ReportDevice = {
   remedy: Remedy | null;
   /** Growth of allocated bytes per step; null if there is none, or no steps are known. */
   growth_per_step_bytes: number | null;
+  /** The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure. */
+  estimates?: ReportEstimates;
   leaks: Array<Leak>;
   /** Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses. */
   idle?: ReportIdle;
@@ -533,6 +546,62 @@ export type ReportDeviceUse = {
   first: ReportMeasuredUse;
   /** The count with the most bytes in use. */
   highest: ReportMeasuredUse;
+};
+
+/**
+ * The estimate of a change.
+ */
+export type ReportEstimate = {
+  /** The name of the change, as in `vramscope fit --only`. */
+  change: string;
+  name: string;
+  /** Distance to the budget, error and cost, in a clause. */
+  text: string;
+  peak_allocated_bytes: number;
+  /** Negative if bytes are missing; null without a budget. */
+  left_bytes: number | null;
+  /** `fits`, `may_fit` or `does_not_fit`, with the error in mind; null without a budget. */
+  verdict: string | null;
+  error: ReportEstimateError;
+  cost: string;
+  assumption: string | null;
+  lines: Array<string>;
+  /** The command that runs the changed program. */
+  verify: string;
+  /** The checkpointed modules. */
+  blocks: Array<ReportBlockCalls>;
+};
+
+/**
+ * The errors of estimates of this change in measured programs, in percent of the peak of the changed program.
+ */
+export type ReportEstimateError = {
+  /** Number of programs. */
+  cases: number;
+  mean_absolute_percent: number;
+  lowest_percent: number;
+  highest_percent: number;
+  /** Estimates that were too low by more than 1 %. */
+  too_low: number;
+};
+
+/**
+ * The peak with changes to the program, computed from the recorded allocations.
+ */
+export type ReportEstimates = {
+  /** The recorded peak of allocated bytes. A failed request counts. */
+  recorded_peak_bytes: number;
+  /** The bytes that the allocator may use; null without a budget. */
+  available_bytes: number | null;
+  /** Bytes of the device that the allocator cannot use; 0 if unknown. */
+  overhead_bytes: number;
+  /** The part of a step that a failed request cut off: `gradients` or `optimizer_states`; null if none. */
+  unrecorded: string | null;
+  /** The basis of the estimates and its limits, in sentences. */
+  basis: Array<string>;
+  /** First those that suffice, then from cheap to expensive. */
+  changes: Array<ReportEstimate>;
+  left_out: Array<ReportNoEstimate>;
 };
 
 /**
@@ -663,6 +732,15 @@ export type ReportMoment = {
   reserved_bytes: number;
   holders: Array<Holder>;
   categories: Array<CategoryBytes>;
+};
+
+/**
+ * A change without an estimate.
+ */
+export type ReportNoEstimate = {
+  change: string;
+  name: string;
+  reason: string;
 };
 
 /**

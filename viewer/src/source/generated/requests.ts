@@ -45,6 +45,8 @@ export type ReportRequest = {
   by?: string | null;
   /** Keep only stacks with a frame that matches; a frame is matched as `file:line function` */
   filter?: string | null;
+  /** Bytes that the program may use on the device, with its CUDA context, as 24GiB: estimate changes to the program that lower its peak [default: the device's size, if a request failed] */
+  budget?: number | null;
   /** Limit on the rows of each list */
   top?: number | null;
 };

@@ -8,7 +8,8 @@ use crate::categories::signs::Signs;
 use crate::categories::stack_iterations::StackIterations;
 use crate::history::{Allocation, History};
 
-pub(super) use run::{NEVER, Phase, event, event_before};
+pub(crate) use run::Phase;
+pub(super) use run::{NEVER, event, event_before};
 
 use run::Run;
 

@@ -4,7 +4,7 @@ use crate::history::{Allocation, Moment};
 
 /// What a program is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::categories) enum Phase {
+pub(crate) enum Phase {
     /// The program builds, moves or fills its model.
     Setup,
     /// The program's own code runs outside of modules: it loads a batch, or works on losses and gradients.

@@ -5,7 +5,7 @@ use rmcp::model::JsonObject;
 use serde::Serialize;
 use vramscope::analysis::{Holder, HolderKey, Summary};
 use vramscope::report::{
-    CheckJson, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, bytes, counted, findings,
+    CheckJson, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, bytes, counted, estimates, findings,
 };
 use vramscope::session::{
     CheckRequest, DiffRequest, GroupsAnswer, HoldersRequest, LeaksRequest, ReplayRequest, ReportAnswer,
@@ -248,6 +248,14 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
             "Device {}: {suspects} suspected of a leak; {line} retains {kept}.",
             device.device
         ));
+    }
+    if let Some(estimates) = device.estimates.as_ref().filter(|of| of.available.is_some()) {
+        let names = session.names();
+        for estimate in estimates.estimates.iter().take(2) {
+            let (name, of) = (estimates::name(&names, estimate), estimates::told(estimates, estimate));
+            let peak = bytes(estimate.peak);
+            told.push(format!("Device {}: estimated peak with {name}: {peak}; {of}.", device.device));
+        }
     }
     if let Some((idle, first)) = device.idle.as_ref().and_then(|idle| Some((idle, idle.findings.first()?))) {
         let names = session.names();

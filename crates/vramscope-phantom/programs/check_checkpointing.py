@@ -6,6 +6,11 @@ A claim that the program fits is checked by a run of the program with these modu
 recomputation is compared with that of other sets of modules: with all sets that recompute less if there are few, else with sets drawn
 at random. Sets that fit by their peak of allocated bytes are run in the same GPU. Exits with 1 if a claim is wrong, or if another set
 that fits recomputes less by more than a tenth.
+
+    check_checkpointing.py --memory-budget-api ... [MODEL ...]
+
+Compares the choices with those of PyTorch's memory budget for compiled models (`torch._functorch.config.activation_memory_budget`, with the
+partitioner of AOTAutograd and without Inductor), at the peaks of allocated bytes that it has. Nothing is checked.
 """
 
 import argparse
@@ -24,6 +29,9 @@ PARTS = (0.1, 0.3, 0.5, 0.7, 0.9)
 # All sets of blocks are tried if there are at most MOST; else DRAWN of them.
 MOST = 1024
 DRAWN = 100
+# The compared memory budgets of PyTorch, and the models.
+API_BUDGETS = (0.7, 0.5, 0.3, 0.1)
+API_MODELS = ("gpt2", "llama-1b")
 # Larger than what any of the models needs.
 MEMORY = 400 << 30
 CARD = ("--gpu", "h200")
@@ -34,12 +42,20 @@ def main():
     parser.add_argument("--vramscope", required=True)
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--evaluate", metavar="MODEL", help=argparse.SUPPRESS)
-    parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL")
+    parser.add_argument("--partition", metavar="MODEL", help=argparse.SUPPRESS)
+    parser.add_argument("--memory-budget-api", action="store_true", help="compare with PyTorch's memory budget")
+    parser.add_argument("models", nargs="*", metavar="MODEL")
     arguments = parser.parse_args()
     if arguments.evaluate:
         return evaluate(arguments.evaluate)
+    if arguments.partition:
+        return partition(arguments.partition)
+    if arguments.memory_budget_api:
+        for model in arguments.models or API_MODELS:
+            compare(arguments, model)
+        return None
     wrong = 0
-    for model in arguments.models:
+    for model in arguments.models or MODELS:
         wrong += check(arguments, model)
     print(f"{wrong} wrong")
     return sys.exit(wrong > 0)
@@ -81,6 +97,91 @@ def check(arguments, model):
         )
     evaluator.close()
     return wrong
+
+
+def compare(arguments, model):
+    """Prints the peaks of allocated bytes and the recomputation of all blocks, of PyTorch's memory budget, and of `fit` at its peaks."""
+    evaluator = Evaluator(arguments, model)
+    flops, blocks = evaluator.flops, evaluator.blocks
+    without, uniform = evaluator.peak([]), evaluator.peak(blocks)
+    # The bytes in use that are not allocated, with the largest context.
+    overhead = run(arguments, model, [], MEMORY)[0] - without
+    share = sum(flops[path] for path in blocks) / flops[""]
+    print(f"{model}: {gib(without)} without, {gib(uniform)} and {share:.0%} again with all {len(blocks)} blocks")
+    for budget, peak, again in partitioned(arguments, model):
+        answer = fit(arguments, model, peak + overhead)
+        changes = [change for change in answer["changes"] if change["run"]["fits"] and change["blocks"]]
+        ours = "no change found"
+        if answer["baseline"]["fits"]:
+            ours = "fits unchanged"
+        elif changes:
+            chosen = changes[0]["blocks"]
+            recomputed = sum(flops[path] for path in chosen) / flops[""]
+            ours = f"{gib(evaluator.peak(chosen))}, {recomputed:.1%} again by {len(chosen)} modules"
+        print(f"  memory budget {budget}: {gib(peak)}, {again:.1%} again; fit: {ours}", flush=True)
+    evaluator.close()
+
+
+def partitioned(arguments, model):
+    """The budget, the peak of allocated bytes, and the recomputed part of the forward pass of each memory budget of PyTorch."""
+    script = [arguments.python, __file__, "--vramscope", arguments.vramscope, "--partition", model]
+    command = [arguments.vramscope, "phantom", "run", "--once", *CARD, "--memory", str(MEMORY), "--", *script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout.splitlines()[0])
+
+
+def partition(name):
+    """The other side of `partitioned`."""
+    import torch
+    import torch._functorch.config
+    from torch._dynamo.backends.common import aot_autograd
+
+    import checkpointing
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+
+    def measured(budget):
+        """The peak of a step, and the floating-point operations of both passes."""
+        flops = {"forward": 0, "backward": 0}
+
+        def compiler(part):
+            def compile(graph, inputs):
+                flops[part] += flops_of(graph)
+                return make_boxed_func(graph)
+
+            return compile
+
+        torch._dynamo.reset()
+        torch._functorch.config.activation_memory_budget = budget
+        compilers = {"fw_compiler": compiler("forward"), "bw_compiler": compiler("backward")}
+        backend = aot_autograd(**compilers, partition_fn=min_cut_rematerialization_partition)
+        compiled = torch.compile(model, backend=backend)
+        for _ in range(2):
+            torch.cuda.reset_peak_memory_stats()
+            checkpointing.step(compiled, batch, optimizer)
+        return torch.cuda.max_memory_allocated(), flops
+
+    model, batch, optimizer = checkpointing.build(name)
+    _, all = measured(1.0)
+    rows = []
+    for budget in API_BUDGETS:
+        peak, flops = measured(budget)
+        rows.append((budget, peak, (flops["backward"] - all["backward"]) / all["forward"]))
+    print(json.dumps(rows), flush=True)
+
+
+def flops_of(graph):
+    """The floating-point operations of a graph, by PyTorch's formulas."""
+    from torch.fx.node import map_arg
+    from torch.utils.flop_counter import flop_registry
+
+    total = 0
+    for node in graph.graph.nodes:
+        count = flop_registry.get(getattr(node.target, "overloadpacket", None))
+        if count is not None:
+            arguments, options = (map_arg(each, lambda of: of.meta["val"]) for each in (node.args, node.kwargs))
+            total += count(*arguments, **options, out_val=node.meta["val"])
+    return total
 
 
 def cheaper(arguments, model, evaluator, limit, budget, overhead):

@@ -234,7 +234,8 @@ def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int],
     rows = []
     for event in snapshot["device_traces"][0]:
         if event["action"] == "alloc":
-            text = event.get("user_metadata", "")
+            # A line about the tensor may follow.
+            text = event.get("user_metadata", "").partition("\n")[0]
             values = dict(part.split("=", 1) for part in text.removeprefix("vramscope:").split(";") if part)
             rows.append([event["size"], values.get("category"), values.get("module")])
     return rows, at_peak(snapshot["device_traces"][0]), resting

@@ -73,7 +73,9 @@ impl Program {
             let gradient = this.alloc(4, &[]);
             saved.into_iter().rev().for_each(|each| this.free(each));
             if step == 0 {
-                (0..2).for_each(|_| drop(this.alloc(4, &in_optimizer("_init_group"))));
+                for _ in 0..2 {
+                    this.alloc(4, &in_optimizer("_init_group"));
+                }
             }
             let temporary = this.alloc(4, &in_optimizer("_multi_tensor_adam"));
             this.free(temporary);
@@ -173,7 +175,9 @@ fn gradients_that_are_kept_are_freed_after_the_step() {
         first.iter().rev().for_each(|&each| program.free(each));
         program.free(temporary);
         if step == 0 {
-            (0..2).for_each(|_| drop(program.alloc(4, &in_optimizer("_init_group"))));
+            for _ in 0..2 {
+                program.alloc(4, &in_optimizer("_init_group"));
+            }
         }
         let temporary = program.alloc(4, &in_optimizer("_multi_tensor_adam"));
         program.free(temporary);

@@ -172,7 +172,7 @@ class Device(TypedDict):
     growth_per_step_bytes: int | None
     """Growth of allocated bytes per step; None if there is none, or no steps are known."""
     estimates: NotRequired[Estimates | None]
-    """The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure."""
+    """The peak with changes to the program, estimated with `budget` or after an out-of-memory failure."""
     leaks: list[Leak]
     idle: NotRequired[Idle | None]
     """Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses."""

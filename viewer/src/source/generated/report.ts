@@ -525,10 +525,7 @@ export type ReportDevice = {
   leaks: Array<Leak>;
   /** Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses. */
   idle?: ReportIdle;
-  /**
-   * Tensors whose referrers the program named when it took the snapshot, largest first. With `--at`, those allocated after the event. Only
-   * in recordings with `referrers=True`.
-   */
+  /** Tensors whose referrers the program named when it took the snapshot, largest first. With `--at`, those allocated after the event. Only in recordings with `referrers=True`. */
   referred_tensors?: Array<ReportReferredTensor>;
   fragmentation: Fragmentations;
   regions: Array<Region>;

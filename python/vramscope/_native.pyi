@@ -129,6 +129,7 @@ class Recording:
         find_capacity: bool = False,
         sweep: str | None = None,
         torch: str | None = None,
+        plan: str | os.PathLike[str] | None = None,
         device: int | None = None,
     ) -> answers.Replay: ...
     def diff(self, other: Recording, *, device: int | None = None, at_step: int | None = None) -> answers.Diff: ...

@@ -306,6 +306,14 @@ class Divergence(TypedDict):
     replayed: Side | None
 
 
+class DynamicLine(TypedDict):
+    """A line whose requests were not at planned places."""
+
+    line: str
+    requests: int
+    bytes: int
+
+
 class Estimate(TypedDict):
     """The estimate of a change."""
 
@@ -914,6 +922,54 @@ class Pin(TypedDict):
     block_bytes: int
 
 
+class PlanReplay(TypedDict):
+    """The result of replaying with a plan before the allocator of the replayed settings."""
+
+    step: int | None
+    """The planned step, from 1; None if nothing repeats, or if the plan comes from a file."""
+    startup_requests: int
+    """Number of requests before the planned step."""
+    step_requests: int
+    """Number of requests of the planned step."""
+    planned_bytes: int
+    """Bytes of the plan's segments."""
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    end_reserved_bytes: int
+    external_fragmentation_bytes: int
+    """Bytes reserved and not active at the peak of active bytes."""
+    segments_allocated: int
+    """Whole segments; ranges mapped into expandable segments do not count, as in PyTorch."""
+    segments_freed: int
+    device_allocs: int
+    """Segments and mapped ranges."""
+    device_frees: int
+    num_alloc_retries: int
+    fits: bool | None
+    """None if the device size is unknown."""
+    rescued_requests: int
+    """Number of requests that failed in the recording and succeed here. What the program would have done afterwards is
+    unknown.
+    """
+    stopped_at_event: int | None
+    """The event at which the replay stopped, because the program would have failed there."""
+    oom_event: int | None
+    planned: ServedRequests
+    """Requests at their planned places."""
+    left_to_allocator: ServedRequests
+    """Requests that the plan leaves to the allocator, because their lifetimes do not repeat."""
+    differing: ServedRequests
+    """Requests that differ from the plan: another size, another order, or a private pool."""
+    in_use: ServedRequests
+    """Requests whose planned places were still in use."""
+    no_memory: ServedRequests
+    """Requests without memory at their planned places."""
+    dynamic_lines: list[DynamicLine]
+    """The lines with the most bytes that were not at planned places, largest first."""
+
+
 class Quality(TypedDict):
     """How reliable the numbers are."""
 
@@ -1042,6 +1098,8 @@ class Replay(TypedDict):
     """The compared settings, best first."""
     what_if_approximate_because: list[str]
     """Like `approximate_because`, for settings other than the recorded ones."""
+    plan: PlanReplay | None
+    """With `plan`; None if it was not requested, or if the recording is too large for a plan."""
     floors: Floors
     smallest_capacity_bytes: int | None
     """With `find_capacity`; None if none was found."""
@@ -1135,6 +1193,13 @@ class Report(TypedDict):
     file: str
     format: str
     devices: list[Device]
+
+
+class ServedRequests(TypedDict):
+    """A number of requests and their bytes, rounded up to multiples of 512."""
+
+    requests: int
+    bytes: int
 
 
 class SettingDifference(TypedDict):

@@ -74,10 +74,10 @@ pub use history::{
 pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{
-    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, EndBlock, Failure, Fit, FitReplay,
-    FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay,
-    ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions, Reproduction, Setting, SettingChange, Tried,
-    fit_on_device, fit_on_gpus,
+    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, DynamicLine, EndBlock, Failure,
+    Fit, FitReplay, FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, PlanReplay, PlanSource,
+    Recommended, Recorded, RecordedPlan, Replay, ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions,
+    Reproduction, Setting, SettingChange, Tried, fit_on_device, fit_on_gpus,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};
@@ -86,6 +86,7 @@ pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
 pub use timeline::{
     Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Parting, Picture, PictureWindow, Span, Timeline, View,
 };
+pub use vramscope_engine::{Plan, PlanUse, PlannedRequest, Served};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

@@ -11,6 +11,7 @@ use crate::commands::export::ExportArgs;
 use crate::commands::fleet::FleetArgs;
 use crate::commands::info::InfoArgs;
 use crate::commands::mcp::McpArgs;
+use crate::commands::plan::PlanArgs;
 use crate::commands::query::QueryArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::report::ReportArgs;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Diff(DiffArgs),
     Replay(ReplayArgs),
+    Plan(PlanArgs),
     View(ViewArgs),
     Export(ExportArgs),
     Fleet(FleetArgs),

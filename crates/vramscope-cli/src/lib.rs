@@ -44,6 +44,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Report(args) => commands::report::run(&args).map(|()| Found::Nothing),
         Command::Check(args) => commands::check::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::Plan(args) => commands::plan::run(&args).map(|()| Found::Nothing),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
         Command::Query(args) => commands::query::run(&args).map(|()| Found::Nothing),

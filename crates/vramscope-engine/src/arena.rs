@@ -13,6 +13,7 @@ mod block;
 mod blocks;
 mod expandable;
 mod free_blocks;
+mod planned;
 mod requests;
 mod segments;
 mod unmapped;
@@ -24,8 +25,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vramscope_basics::lock;
 
 pub use block::BlockKey;
+pub use planned::{NotPlaced, PlannedPlace};
 
-use crate::arena_key::ArenaKey;
+use crate::arena_key::{ArenaKey, PLANNED};
 use crate::core::Core;
 use crate::device::{DeviceError, guarded};
 use crate::layout::{BlockLayout, SegmentLayout};
@@ -108,6 +110,8 @@ struct ArenaState<Stack> {
     tally: Tally,
     /// Number of allocations so far.
     next_id: u64,
+    /// In an arena of planned requests: all blocks by address.
+    planned: Option<BTreeMap<u64, BlockKey>>,
 }
 
 impl<Stack> Default for ArenaState<Stack> {
@@ -122,6 +126,7 @@ impl<Stack> Default for ArenaState<Stack> {
             streams: BTreeMap::new(),
             tally: Tally::default(),
             next_id: 0,
+            planned: None,
         }
     }
 }
@@ -169,7 +174,9 @@ impl<O: Observer> Arena<O> {
         let number = shared.core.observer().add_arena(key);
         let ordinal = ORDINALS.fetch_add(1, Ordering::Relaxed);
         let user = AtomicU64::new(0);
-        Self { shared, key, number, ordinal, no_split, user, state: Mutex::default() }
+        let planned = (key.pool == PLANNED).then(BTreeMap::new);
+        let state = Mutex::new(ArenaState { planned, ..ArenaState::default() });
+        Self { shared, key, number, ordinal, no_split, user, state }
     }
 
     #[inline]

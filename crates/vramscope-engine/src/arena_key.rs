@@ -2,6 +2,9 @@
 
 use vramscope_trace::PoolId;
 
+/// The pool of the segments of a plan.
+pub const PLANNED: PoolId = PoolId(u64::MAX, u64::MAX);
+
 /// The pool and the stream of a block. A block only serves requests of its own pool and stream.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArenaKey {

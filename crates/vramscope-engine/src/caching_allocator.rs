@@ -1,19 +1,20 @@
 //! The caching allocator driven step by step, as a replay needs it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use vramscope_basics::lock;
 use vramscope_trace::{Block, PoolId, Segment};
 
-use crate::arena::Arena;
-use crate::arena::BlockKey;
-use crate::arena_key::ArenaKey;
+use crate::arena::{Arena, BlockKey, NotPlaced};
+use crate::arena_key::{ArenaKey, PLANNED};
 use crate::callbacks::NoCallbacks;
 use crate::device::{Device, DeviceError};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::layout::SegmentLayout;
 use crate::observer::Unobserved;
-use crate::policy::Policy;
+use crate::plan::{Plan, PlanFollower, PlanUse, Planned};
+use crate::policy::{BLOCK_UNIT, Policy};
 use crate::start::{BadLayout, StartSegment};
 use crate::statistics::Statistics;
 
@@ -41,6 +42,7 @@ use crate::statistics::Statistics;
 /// ```
 pub struct CachingAllocator {
     engine: Engine<Unobserved>,
+    plan: Option<Mutex<PlanFollower>>,
 }
 
 /// An allocated block. Dropping it does not free it.
@@ -74,7 +76,63 @@ impl CachingAllocator {
     /// # Errors
     /// If the policy requires a feature that the device does not support, or the device does not respond.
     pub fn new(policy: Policy, device: Arc<dyn Device>) -> Result<Self, DeviceError> {
-        Ok(Self { engine: Engine::new(device, 0, policy, Unobserved)? })
+        Ok(Self { engine: Engine::new(device, 0, policy, Unobserved)?, plan: None })
+    }
+
+    /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream. All other
+    /// requests are served by the policy. On a device without virtual memory, no request is planned.
+    pub fn follow_plan(&mut self, plan: Arc<Plan>) {
+        self.plan = Some(Mutex::new(PlanFollower::new(plan)));
+    }
+
+    /// Whether a plan is followed.
+    pub fn has_plan(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// Returns how the requests since [`follow_plan`](Self::follow_plan) were served; `None` without a plan.
+    pub fn plan_use(&self) -> Option<PlanUse> {
+        self.plan.as_ref().map(|plan| lock(plan).usage)
+    }
+
+    /// Serves a request at its planned address, if the plan has one and it is available.
+    fn malloc_planned(
+        &self,
+        plan: &Mutex<PlanFollower>,
+        pool: PoolId,
+        stream: u64,
+        size: u64,
+    ) -> Option<LiveBlock> {
+        // A size that overflows exceeds every device and every plan.
+        let bytes = size.checked_next_multiple_of(BLOCK_UNIT)?;
+        let mut follower = lock(plan);
+        let place = match follower.request(pool, stream, bytes) {
+            Planned::At(place) => place,
+            Planned::Left => {
+                follower.usage.left.count(bytes);
+                return None;
+            }
+            Planned::Differs => {
+                follower.usage.differing.count(bytes);
+                return None;
+            }
+        };
+        let arena = self.engine.arena(ArenaKey { pool: PLANNED, stream });
+        match self.engine.malloc_planned(arena, place, size, None) {
+            Ok(grant) => {
+                follower.usage.planned.count(bytes);
+                let arena = Arc::clone(arena);
+                Some(LiveBlock { arena, key: grant.block, address: grant.address, size: grant.size })
+            }
+            Err(NotPlaced::InUse) => {
+                follower.usage.in_use.count(bytes);
+                None
+            }
+            Err(NotPlaced::NoMemory) => {
+                follower.usage.no_memory.count(bytes);
+                None
+            }
+        }
     }
 
     /// Allocates `size` bytes from a pool on a stream; 0 counts as 1. The first use of a private pool's id creates the pool: it splits
@@ -84,8 +142,13 @@ impl CachingAllocator {
     /// See [`EngineError`].
     #[inline]
     pub fn malloc(&self, pool: PoolId, stream: u64, size: u64) -> Result<LiveBlock, EngineError> {
-        let arena = self.engine.arena(ArenaKey { pool, stream });
         let size = size.max(1);
+        if let Some(plan) = &self.plan
+            && let Some(block) = self.malloc_planned(plan, pool, stream, size)
+        {
+            return Ok(block);
+        }
+        let arena = self.engine.arena(ArenaKey { pool, stream });
         let rounded = self.engine.policy().round_size(size);
         let grant = self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?;
         let arena = Arc::clone(arena);
@@ -182,6 +245,11 @@ impl LiveBlock {
         self.size
     }
 
+    /// Whether the block is at its planned address.
+    pub fn is_planned(&self) -> bool {
+        self.arena.key().pool == PLANNED
+    }
+
     /// Frees the block. It is available again at once.
     #[inline]
     pub fn free(self) {
@@ -215,5 +283,160 @@ impl PendingBlock {
     /// streams, as it does before it releases its cache.
     pub fn free_completed(self) {
         self.arena.free_completed(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use proptest::prelude::*;
+    use vramscope_trace::TorchSettings;
+
+    use super::*;
+    use crate::device::DEVICE_PAGE as PAGE;
+    use crate::plan::PlannedRequest;
+    use crate::{TorchRelease, VirtualDevice};
+
+    const STREAMS: [u64; 2] = [0, 0x55];
+
+    /// Plans whose places overlap at random.
+    fn plan() -> impl Strategy<Value = Plan> {
+        let request = (1u64..9000, 0u32..2, prop::option::weighted(0.9, any::<u64>()));
+        let requests = prop::collection::vec(request, 0..30);
+        (requests.clone(), requests, 1u64..8).prop_map(|(startup, step, pages)| {
+            let segment = pages * PAGE;
+            let place = |(units, stream, at): (u64, u32, Option<u64>)| {
+                let size = (units * 512).min(segment);
+                let offset = at.map(|at| at % ((segment - size) / 512 + 1) * 512);
+                PlannedRequest { size, stream, offset }
+            };
+            let place = |list: Vec<_>| list.into_iter().map(place).collect();
+            Plan::new(vec![segment; 2], place(startup), place(step)).unwrap()
+        })
+    }
+
+    fn policies() -> impl Strategy<Value = Policy> {
+        let torch = |conf| Policy::torch(&TorchSettings::parse(conf).unwrap(), TorchRelease::new(2, 11));
+        let expandable = torch("expandable_segments:True");
+        prop_oneof![Just(torch("")), Just(expandable), Just(Policy::cupy())]
+    }
+
+    enum Held {
+        Live(LiveBlock),
+        Pending(PendingBlock, u64),
+    }
+
+    impl Held {
+        fn range(&self) -> (u64, u64) {
+            match self {
+                Self::Live(block) => (block.address(), block.address() + block.size()),
+                Self::Pending(block, address) => (*address, address + block.size()),
+            }
+        }
+
+        fn free(self) {
+            match self {
+                Self::Live(block) => block.free(),
+                Self::Pending(block, _) => block.free_completed(),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Follows the plan, leaves it, frees early and late, and empties the cache, on devices that run out of memory.
+        #[test]
+        fn blocks_in_use_never_overlap_whatever_the_plan_says(
+            plan in plan(),
+            policy in policies(),
+            mib in 4u64..160,
+            steps in prop::collection::vec((0u8..16, any::<usize>(), 1u64..9000), 1..200),
+        ) {
+            let capacity = mib << 20;
+            let device = Arc::new(VirtualDevice::with_capacity(capacity));
+            let mut allocator = CachingAllocator::new(policy, device).unwrap();
+            let all: Vec<PlannedRequest> = plan.startup().iter().chain(plan.step()).copied().collect();
+            allocator.follow_plan(Arc::new(plan));
+            let mut held: Vec<Held> = Vec::new();
+            let (mut next, mut requests) = (0, 0);
+            for (what, which, units) in steps {
+                let planned = all.get(next % all.len().max(1)).copied();
+                let request = match (what, planned) {
+                    (0..8, Some(planned)) => {
+                        next += 1;
+                        Some((planned.size, planned.stream))
+                    }
+                    (8 | 9, _) => Some((units * 512, which as u32 % 2)),
+                    _ => None,
+                };
+                if let Some((size, stream)) = request {
+                    requests += 1;
+                    let stream = STREAMS[stream as usize];
+                    let served = allocator.malloc(PoolId::default(), stream, size);
+                    // A request that released the cache has waited for all streams.
+                    if allocator.statistics().num_alloc_retries > 0 {
+                        held.retain(|held| matches!(held, Held::Live(_)));
+                    }
+                    let Ok(block) = served else { continue };
+                    prop_assert!(block.size() >= size);
+                    let (from, to) = (block.address(), block.address() + block.size());
+                    for other in &held {
+                        let (other_from, other_to) = other.range();
+                        prop_assert!(to <= other_from || other_to <= from);
+                    }
+                    held.push(Held::Live(block));
+                } else if what == 15 {
+                    // Blocks that wait for a stream become free here.
+                    held.retain(|held| matches!(held, Held::Live(_)));
+                    allocator.empty_cache().unwrap();
+                } else if !held.is_empty() {
+                    let index = which % held.len();
+                    match held.swap_remove(index) {
+                        Held::Live(block) if what == 14 => {
+                            let address = block.address();
+                            held.push(Held::Pending(block.free_requested(), address));
+                        }
+                        other => other.free(),
+                    }
+                }
+                let s = allocator.statistics();
+                prop_assert!(s.reserved.current <= capacity);
+                prop_assert!(s.active.current <= s.reserved.current);
+                let ranges = held.iter().map(|h| h.range().1 - h.range().0);
+                prop_assert!(s.active.current >= ranges.sum::<u64>());
+            }
+            prop_assert_eq!(allocator.plan_use().unwrap().all().requests, requests);
+            held.into_iter().for_each(Held::free);
+            allocator.empty_cache().unwrap();
+            let s = allocator.statistics();
+            prop_assert_eq!((s.reserved.current, s.active.current, s.allocated.current), (0, 0, 0));
+            prop_assert!(allocator.segments().is_empty());
+        }
+    }
+
+    #[test]
+    fn planned_blocks_have_their_addresses_and_pages_are_mapped_where_they_are_used() {
+        let at = |size: u64, offset| PlannedRequest { size, stream: 0, offset: Some(offset) };
+        let requests = vec![at(3 * PAGE, PAGE), at(512, 8 * PAGE - 512)];
+        let plan = Plan::new(vec![8 * PAGE], Vec::new(), requests).unwrap();
+        let policy = Policy::torch(&TorchSettings::default(), TorchRelease::new(2, 11));
+        let device = Arc::new(VirtualDevice::with_capacity(100 * PAGE));
+        let mut allocator = CachingAllocator::new(policy, device).unwrap();
+        allocator.follow_plan(Arc::new(plan));
+        let a = allocator.malloc(PoolId::default(), 0, 3 * PAGE).unwrap();
+        assert_eq!(allocator.reserved_bytes(), 3 * PAGE);
+        let b = allocator.malloc(PoolId::default(), 0, 100).unwrap();
+        assert_eq!(b.address() - a.address(), 7 * PAGE - 512);
+        assert_eq!(allocator.reserved_bytes(), 4 * PAGE);
+        assert!(a.is_planned() && b.is_planned());
+        // Its place is in use, so the request is served as without a plan.
+        let c = allocator.malloc(PoolId::default(), 0, 3 * PAGE).unwrap();
+        assert!(!c.is_planned());
+        assert_eq!(allocator.plan_use().unwrap().in_use.requests, 1);
+        [a, b, c].into_iter().for_each(LiveBlock::free);
+        allocator.empty_cache().unwrap();
+        assert_eq!(allocator.reserved_bytes(), 0);
     }
 }

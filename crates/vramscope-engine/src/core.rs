@@ -332,7 +332,11 @@ impl<O: Observer> Core<O> {
     pub(crate) fn reserve(&self, class: Class) -> Result<ReservedAddresses, DeviceError> {
         let page = self.policy.page_size(class);
         let total = self.device.memory_info()?.total;
-        let size = total.saturating_add(total / 8).checked_next_multiple_of(page).unwrap_or(total);
+        self.reserve_bytes(total.saturating_add(total / 8).checked_next_multiple_of(page).unwrap_or(total))
+    }
+
+    /// Reserves addresses for an expandable segment of `size` bytes.
+    pub(crate) fn reserve_bytes(&self, size: u64) -> Result<ReservedAddresses, DeviceError> {
         let address = self.virtual_memory()?.reserve(size)?;
         Ok(ReservedAddresses { address, size, age: self.accounts().next_age() })
     }
@@ -349,10 +353,11 @@ impl<O: Observer> Core<O> {
         class: Class,
         address: u64,
         size: u64,
+        page: u64,
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut accounts = self.accounts();
-        self.virtual_memory()?.map(address, size, self.policy.page_size(class))?;
+        self.virtual_memory()?.map(address, size, page)?;
         self.account(&mut accounts, arena, segment_event(Action::SegmentMap, class, address, size, stack));
         Ok(())
     }
@@ -364,10 +369,11 @@ impl<O: Observer> Core<O> {
         class: Class,
         address: u64,
         size: u64,
+        page: u64,
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut accounts = self.accounts();
-        self.virtual_memory()?.unmap(address, size, self.policy.page_size(class))?;
+        self.virtual_memory()?.unmap(address, size, page)?;
         self.account(&mut accounts, arena, segment_event(Action::SegmentUnmap, class, address, size, stack));
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vramscope_basics::lock;
 use vramscope_trace::{Action, PoolId};
 
-use crate::arena::{Arena, BlockKey, EngineShared, Grant, LockedArena};
+use crate::arena::{Arena, BlockKey, EngineShared, Grant, LockedArena, NotPlaced, PlannedPlace};
 use crate::arena_key::ArenaKey;
 use crate::callbacks::AllocCallbacks;
 use crate::core::{Core, DeviceAccounts};
@@ -182,6 +182,22 @@ impl<O: Observer> Engine<O> {
         let grant = locked.commit(asking, held.block(), size, requested, stack);
         held.keep();
         Ok(grant)
+    }
+
+    /// Allocates a block at a planned place. `arena` must be of the pool [`PLANNED`](crate::PLANNED).
+    ///
+    /// # Errors
+    /// The block could not be placed. The caller then serves the request as any other.
+    pub fn malloc_planned(
+        &self,
+        arena: &Arc<Arena<O>>,
+        place: PlannedPlace,
+        requested: u64,
+        stack: Option<O::Stack>,
+    ) -> Result<Grant, NotPlaced> {
+        let (mut locked, asking) = self.lock_all_for(arena);
+        let block = locked.arenas[asking].hold_planned(place, stack)?;
+        Ok(locked.commit(asking, block, place.size, requested, stack))
     }
 
     /// Takes all locks except the lock of the device's accounts.

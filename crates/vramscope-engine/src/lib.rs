@@ -22,9 +22,10 @@
 //!   behavior. The analysis reads recordings with the same policies.
 //! - `arena`: segments, and blocks in lists without gaps. `requests` allocates and frees; a cached block needs only `find` and
 //!   `commit`. `blocks` keeps the list of blocks, `segments` takes and releases device memory, and `free_blocks` has the search order.
-//!   `expandable` grows segments page by page, at the place that `unmapped` finds.
+//!   `expandable` grows segments page by page, at the place that `unmapped` finds. `planned` places blocks at the addresses of a plan.
 //! - `growth`: one function with all steps, in order, for a request that no cached block can serve: callbacks, garbage collection,
 //!   limit, device, freeing the cache, out of memory. An error or a panic frees the unfinished block (`HeldBlock`).
+//! - `plan`: planned requests, and the position of a program among them.
 //! - `caching_allocator`: the engine driven step by step, for replay: frees in two steps, pools by name. `start` places the segments that
 //!   existed before the first step.
 //! - `statistics`: exact peaks of a device whose arenas share no lock. `summary`: statistics of the small and the large pool, computed
@@ -45,6 +46,7 @@ mod growth;
 mod layout;
 mod observer;
 mod pending;
+mod plan;
 mod policy;
 mod start;
 mod statistics;
@@ -53,8 +55,8 @@ mod table;
 mod virtual_device;
 
 pub use address_space::AddressSpace;
-pub use arena::{Arena, BlockKey, Grant};
-pub use arena_key::ArenaKey;
+pub use arena::{Arena, BlockKey, Grant, NotPlaced, PlannedPlace};
+pub use arena_key::{ArenaKey, PLANNED};
 pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock};
 pub use callbacks::{AllocCallbacks, NoCallbacks};
 pub use device::{DEVICE_PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory, guarded};
@@ -62,6 +64,7 @@ pub use engine::{Engine, FreeMemoryCallback, LockedEngine, NO_ARENA};
 pub use error::{EngineError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
+pub use plan::{BadPlan, Plan, PlanFollower, PlanUse, Planned, PlannedRequest, Served};
 pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Reclaim, SearchOrder, SegmentSizes};
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, ScopeKey, ScopePeaks, Stat, Statistics};

@@ -248,8 +248,9 @@ impl Recording {
     /// settings that often help. The device has a `capacity`, in bytes or as `"24GiB"`, or is a `gpu` by name, such as
     /// `"a100-40gb"`. `overhead` is the part of it that the allocator cannot use. `find_capacity` finds the smallest device
     /// that fits. `torch` is the release whose rules apply, such as `"2.11"`, instead of the release in the recording.
-    /// `sweep` compares values of one setting, as in `"max_split_size_mb=32..512"`.
-    #[pyo3(signature = (*, conf=None, capacity=None, gpu=None, overhead=None, find_capacity=false, sweep=None, torch=None, device=None))]
+    /// `sweep` compares values of one setting, as in `"max_split_size_mb=32..512"`. `plan` also replays with a plan: the path of a
+    /// file of `vramscope plan`, or `"auto"` for a plan of this recording.
+    #[pyo3(signature = (*, conf=None, capacity=None, gpu=None, overhead=None, find_capacity=false, sweep=None, torch=None, plan=None, device=None))]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn replay<'py>(
         &self,
@@ -261,6 +262,7 @@ impl Recording {
         find_capacity: bool,
         sweep: Option<&str>,
         torch: Option<&str>,
+        plan: Option<PathBuf>,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         // One device, because a replay can take minutes.
@@ -279,6 +281,10 @@ impl Recording {
                 .transpose()
                 .map_err(|e| PyValueError::new_err(format!("sweep: {e}")))?,
             find_capacity,
+            plan: plan
+                .map(|plan| values::plan(&plan.to_string_lossy()))
+                .transpose()
+                .map_err(|e| PyValueError::new_err(format!("plan: {e}")))?,
             device: Some(self.0.session.number(position)),
         };
         let replayed = self.json(py, move |open, cancel| {

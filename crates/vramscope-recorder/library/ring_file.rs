@@ -8,21 +8,18 @@ use std::fs::{File, OpenOptions, remove_file};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::sys;
 
-/// The file system in memory that Linux has for shared memory.
-const MEMORY: &str = "/dev/shm";
+/// First part of a file's name in memory. The rest is the path of the link, with a colon for each slash.
+const MEMORY: &str = "/dev/shm/vramscope";
 
 /// Creates the file of a ring of this process in `folder`, with `bytes` bytes of zeros, and maps it. `number` is the number of rings before
 /// it. `None` if there is no room.
 pub(crate) fn create(folder: &Path, number: u32, bytes: usize) -> Option<*mut c_void> {
-    let name = format!("{}-{number}", std::process::id());
-    let path = folder.join(&name);
-    // With the time, because an earlier process of this id may have left a file.
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_micros();
-    let in_memory = format!("{MEMORY}/vramscope-{name}-{time}");
+    let path = folder.join(format!("{}-{number}", std::process::id()));
+    // The name has the whole path, by which `vramscope dump` finds the run.
+    let in_memory = format!("{MEMORY}{}", path.to_string_lossy().replace('/', ":"));
     let file = match new_file(in_memory.as_ref(), bytes) {
         Some(file) if symlink(&in_memory, &path).is_ok() => file,
         file => {

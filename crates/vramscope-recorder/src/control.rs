@@ -3,6 +3,7 @@
 //! A request is one line: `processes`, or `copy PROCESS`. The answer is a line `ok SIZE` with that many bytes after it, or a line
 //! `error REASON`.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::os::fd::AsRawFd as _;
@@ -236,11 +237,19 @@ impl RunningRecorder {
     }
 }
 
+/// The path of the link to a ring in memory; any other path as it is. The name of such a ring (`library/ring_file.rs`) is its link's path, with
+/// colons, which paths of recorders do not have.
+fn linked(path: &Path) -> Cow<'_, Path> {
+    let link = path.to_str().and_then(|path| path.strip_prefix("/dev/shm/vramscope:"));
+    // The system adds `(deleted)` to the path.
+    link.map_or(path.into(), |link| PathBuf::from(format!("/{}", link.replace(':', "/"))).into())
+}
+
 /// The folders of recorders whose files a process has mapped: first those with a ring, then those with a library.
 fn folders(maps: &[u8]) -> Vec<PathBuf> {
     let paths = maps.split(|&byte| byte == b'\n').filter_map(|line| {
         let start = line.iter().position(|&byte| byte == b'/')?;
-        Some(Path::new(std::ffi::OsStr::from_bytes(&line[start..])))
+        Some(linked(Path::new(std::ffi::OsStr::from_bytes(&line[start..]))))
     });
     let (mut of_rings, mut of_libraries) = (Vec::new(), Vec::new());
     for path in paths {
@@ -271,12 +280,17 @@ mod tests {
 7f00-7f01 r-xp 00000000 08:01 8 /tmp/vramscope-recorder-old/libvramscope_recorder.so (deleted)
 7f01-7f02 r-xp 00000000 08:01 8 /tmp/vramscope-recorder-old/libvramscope_recorder.so (deleted)
 7f10-7f11 rw-s 00000000 08:01 9 /tmp/a folder/vramscope-recorder-0123/rings/4711-0
+7f10-7f11 rw-s 00000000 00:1a 9 /dev/shm/vramscope:var:tmp:vramscope-recorder-new:rings:4712-0 (deleted)
 7f20-7f21 rw-p 00000000 00:00 0 [heap]
 7f20-7f21 rw-s 00000000 00:00 0 /tmp/other/rings/4711-0
 ";
-        let found: Vec<PathBuf> = ["/tmp/a folder/vramscope-recorder-0123", "/tmp/vramscope-recorder-old"]
-            .map(PathBuf::from)
-            .into();
+        let found: Vec<PathBuf> = [
+            "/tmp/a folder/vramscope-recorder-0123",
+            "/var/tmp/vramscope-recorder-new",
+            "/tmp/vramscope-recorder-old",
+        ]
+        .map(PathBuf::from)
+        .into();
         assert_eq!(folders(maps), found);
     }
 

@@ -108,7 +108,7 @@ fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str
 
 /// Whether a file of a process's ring is left in memory.
 fn has_ring_in_memory(process: u32) -> bool {
-    let is_ring = |name: OsString| name.to_string_lossy().starts_with(&format!("vramscope-{process}-"));
+    let is_ring = |name: OsString| name.to_string_lossy().contains(&format!(":rings:{process}-"));
     std::fs::read_dir("/dev/shm").is_ok_and(|mut files| files.any(|file| is_ring(file.unwrap().file_name())))
 }
 

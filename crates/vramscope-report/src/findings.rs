@@ -2,7 +2,7 @@
 
 use vramscope_analysis::{
     CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, PhaseFrom, Pin,
-    Pins, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
+    Pins, PlanReplay, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
 };
 use vramscope_trace::{Category, TensorNote};
 
@@ -11,6 +11,7 @@ pub use crate::causes::{
 };
 
 use crate::advice::Advice;
+use crate::causes::{capitalized, setting_name};
 use crate::names::{Names, category, kind, stream, unusable};
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted, duration};
@@ -114,6 +115,88 @@ pub fn floors(d: &DeviceReplay) -> [String; 2] {
             )
         },
     ]
+}
+
+/// What a plan has, how much of the program followed it, and whether it helps: one sentence each. Empty without a plan.
+pub fn plan(d: &DeviceReplay) -> Vec<String> {
+    let Some(p) = &d.plan else { return Vec::new() };
+    let (startup, step) = (p.plan.startup().len() as u64, p.plan.step().len() as u64);
+    let repeats = match p.made.as_ref().map(|made| (made.step, made.steps)) {
+        Some((Some(n), steps)) => format!(
+            "{} up to step {} of {}, and {} that repeat from there",
+            counted(startup, "request"),
+            count(n as u64 + 1),
+            count(steps as u64),
+            count(step)
+        ),
+        Some((None, _)) => format!("{}; no step repeats", counted(startup, "request")),
+        None => format!("{} before its step, and {} that repeat", counted(startup, "request"), count(step)),
+    };
+    let mut told = vec![format!("The plan has {repeats}. Its segments have {}.", bytes(p.plan.bytes()))];
+    let (all, planned) = (p.usage.all(), p.usage.planned);
+    told.push(format!(
+        "{} of {} and {} of their bytes are at planned places.",
+        percent(planned.requests, all.requests),
+        counted(all.requests, "request"),
+        percent(planned.bytes, all.bytes)
+    ));
+    let reasons = [
+        (p.usage.differing, "differ from the plan in size, order or pool"),
+        (p.usage.left, "have lifetimes that do not repeat"),
+        (p.usage.in_use, "found their places in use"),
+        (p.usage.no_memory, "had no memory at their places"),
+    ];
+    let reasons = reasons.iter().filter(|(served, _)| served.requests > 0);
+    let reasons: Vec<String> = reasons
+        .map(|(served, why)| format!("{} ({}) {why}", count(served.requests), bytes(served.bytes)))
+        .collect();
+    if !reasons.is_empty() {
+        told.push(format!("The others are served as without a plan: {}.", reasons.join("; ")));
+    }
+    told.push(plan_verdict(d, p));
+    told
+}
+
+/// Compares a plan with the best setting.
+fn plan_verdict(d: &DeviceReplay, p: &PlanReplay) -> String {
+    let peak = p.outcome.statistics.reserved.peak;
+    if !p.outcome.fits() {
+        return "With this plan the run does not fit.".to_owned();
+    }
+    let fitting = d.tried.iter().filter(|t| t.outcome.fits());
+    let Some(best) = fitting.min_by_key(|t| t.outcome.statistics.reserved.peak) else {
+        return format!("With this plan the run fits; it peaks at {} reserved.", bytes(peak));
+    };
+    let least = best.outcome.statistics.reserved.peak;
+    let setting = setting_name(&best.setting.conf);
+    if peak < least {
+        format!(
+            "With this plan it peaks at {} reserved, {} less than with {setting}, the best setting.",
+            bytes(peak),
+            bytes(least - peak)
+        )
+    } else {
+        format!(
+            "With this plan it peaks at {} reserved. {} needs {}: use the setting instead.",
+            bytes(peak),
+            capitalized(&setting),
+            bytes(least)
+        )
+    }
+}
+
+/// A part of a whole, as `12.5%`.
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "100%".to_owned();
+    }
+    // Rounded down, so that 100% means all.
+    let tenths = (u128::from(part) * 1000 / u128::from(whole)) as u64;
+    if tenths.is_multiple_of(10) {
+        format!("{}%", tenths / 10)
+    } else {
+        format!("{}.{}%", tenths / 10, tenths % 10)
+    }
 }
 
 /// How step boundaries were found, and how many steps made the same allocations, in sentences.

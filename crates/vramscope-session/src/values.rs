@@ -1,12 +1,15 @@
 //! Values of requests, parsed from text: the same for options of the command, arguments of tools and Python, and queries of the page.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use regex::Regex;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
-use vramscope_analysis::{By, Growth, When};
+use vramscope_analysis::{By, Growth, Plan, PlanSource, When};
 use vramscope_basics::gpus::{self, Gpu};
 use vramscope_basics::units::parse_bytes;
 use vramscope_trace::{Category, Phase};
@@ -149,6 +152,39 @@ fn step(part: &str, number: &str) -> Result<At, String> {
     }
 }
 
+/// The word for a plan of the recording itself.
+const AUTO: &str = "auto";
+
+/// Limit on the size of a plan's file, in bytes.
+const LARGEST_PLAN: u64 = 256 << 20;
+
+/// Reads the plan in a file, or takes `auto`: a plan of the recording itself.
+///
+/// # Errors
+/// The file cannot be read, is too large, or has no valid plan.
+pub fn plan(text: &str) -> Result<PlanSource, String> {
+    if text == AUTO {
+        return Ok(PlanSource::Recording);
+    }
+    let mut read = Vec::new();
+    let file = File::open(text).map_err(|e| format!("cannot read the plan: {e}"))?;
+    file.take(LARGEST_PLAN + 1).read_to_end(&mut read).map_err(|e| format!("cannot read the plan: {e}"))?;
+    if read.len() as u64 > LARGEST_PLAN {
+        return Err(format!("the plan has more than {LARGEST_PLAN} bytes"));
+    }
+    let plan: Plan = serde_json::from_slice(&read)
+        .map_err(|e| format!("not a plan of `vramscope plan`: {e}; make a new one with `vramscope plan`"))?;
+    Ok(PlanSource::Given(Arc::new(plan)))
+}
+
+/// Takes `auto`. Requests in JSON read no files.
+fn plan_in_json(text: &str) -> Result<PlanSource, String> {
+    if text == AUTO {
+        return Ok(PlanSource::Recording);
+    }
+    Err("only \"auto\"; a plan in a file is read by the command and by Python".to_owned())
+}
+
 /// Values of one setting, to be compared: `KEY=A..B` doubles integers and adds 0.1 to fractions, `KEY=A,B,C` lists values.
 #[derive(Debug, Clone)]
 pub struct Sweep {
@@ -273,6 +309,7 @@ in_json! {
     in_json_filter: Regex = filter;
     in_json_gpu: &'static Gpu = gpu;
     in_json_growth: Growth = growth;
+    in_json_plan: PlanSource = plan_in_json;
     in_json_release: vramscope_trace::TorchRelease = str::parse::<vramscope_trace::TorchRelease>;
     in_json_sweep: Sweep = str::parse::<Sweep>;
     in_json_when: When = when;

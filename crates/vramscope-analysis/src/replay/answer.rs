@@ -10,6 +10,7 @@ use super::divergence::Divergence;
 use super::error::ReplayError;
 use super::limitations::ReplayLimitation;
 use super::lower_bounds::{LowerBounds, pack_history};
+use super::plan::{PlanReplay, PlanSource};
 use super::run::Outcome;
 use super::runs::Replay;
 use super::setting_change::SettingChange;
@@ -35,6 +36,8 @@ pub struct ReplayOptions {
     /// Searches for the smallest device and the smallest GPU on which the recording fits, instead of comparing settings. The
     /// value is the overhead in bytes; if it is 0, a GPU's overhead is that of a CUDA context.
     pub find_capacity: Option<u64>,
+    /// Also replays with a plan.
+    pub plan: Option<PlanSource>,
     /// Ends the replay with [`ReplayError::Cancelled`] when cancelled.
     pub cancel: Cancel,
 }
@@ -96,6 +99,8 @@ pub struct DeviceReplay {
     pub compared_end: bool,
     /// The compared settings, including the recorded ones, best first.
     pub tried: Vec<Tried>,
+    /// The outcome with a plan before the allocator of `asked`; only if requested. Also `None` if the recording is too large for a plan.
+    pub plan: Option<PlanReplay>,
     /// Lower bounds on the memory that any allocator needs.
     pub lower_bounds: LowerBounds,
     /// The size of the smallest device in bytes, with the outcome on it; only if requested.
@@ -185,6 +190,10 @@ impl DeviceReplay {
             tried.push(Tried { setting: recorded_setting.clone(), outcome });
         }
         best_first(&mut tried);
+        let plan = match &options.plan {
+            Some(source) => replay.planned(source, &asked.setting.policy, on, frames, done)?,
+            None => None,
+        };
         let smallest = match options.find_capacity {
             Some(overhead) => Some(replay.smallest_capacity(&asked.setting.policy, overhead, done)?),
             None => None,
@@ -207,8 +216,9 @@ impl DeviceReplay {
             _ => None,
         };
         let packing = packing().ok_or(ReplayError::Cancelled)?;
-        let complete = tried.iter().chain([&asked]).filter(|t| t.outcome.fits());
-        let best = complete.map(|t| t.outcome.statistics.reserved.peak).min();
+        let outcomes = tried.iter().chain([&asked]).map(|t| &t.outcome);
+        let outcomes = outcomes.chain(plan.iter().map(|plan| &plan.outcome)).filter(|o| o.fits());
+        let best = outcomes.map(|outcome| outcome.statistics.reserved.peak).min();
         let found = smallest.as_ref().map(|&(total, _)| total).zip(options.find_capacity);
         let searched = found.map(|(total, overhead)| ReplayDevice::Of(Capacity { total, overhead }));
         let at_limit = matches!(capacity, Some((_, CapacityFrom::Recording))) && replay.guesses_limit();
@@ -248,6 +258,7 @@ impl DeviceReplay {
             is_unchecked: replay.is_unchecked(),
             lacks_growth: !numbers.iter().any(|&action| is_growth(action)),
             compared_end: replay.reproduction.compared_end,
+            plan,
             lower_bounds: LowerBounds::of(&packing, best),
             smallest,
             smallest_gpu,

@@ -20,6 +20,7 @@
 //!
 //! - `completed_history`: a history with the block sizes of a replay that reproduces the recording.
 //! - `gpus`: whether a program fits on a GPU.
+//! - `plan`: requests placed with known lifetimes, and their replay.
 //! - `capacity`, `recorded_capacity`: the size of a device, given or recorded. `settings`, `setting_change`: settings to try.
 //! - `divergence`, `limitations`, `error`, `first_use`: how far a replay is exact.
 //!
@@ -53,6 +54,7 @@ mod first_use;
 mod gpus;
 mod limitations;
 mod lower_bounds;
+mod plan;
 mod program;
 mod reach;
 mod readings;
@@ -72,6 +74,7 @@ pub use error::ReplayError;
 pub use gpus::{Demand, Fit, FitReplay, GpuFit, fit_on_device, fit_on_gpus};
 pub use limitations::ReplayLimitation;
 pub use lower_bounds::LowerBounds;
+pub use plan::{DynamicLine, PlanReplay, PlanSource, RecordedPlan};
 pub use run::{Failure, Outcome};
 pub use runs::{Replay, Reproduction};
 pub use setting_change::SettingChange;

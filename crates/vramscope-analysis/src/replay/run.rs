@@ -76,6 +76,8 @@ pub(super) struct Run<'p> {
     external_at_peak: u64,
     pub(super) failure: Option<Failure>,
     rescued: usize,
+    /// The served requests that were not at their planned places; empty without a plan.
+    pub(super) unplanned: Vec<u32>,
 }
 
 impl<'p> Run<'p> {
@@ -106,6 +108,7 @@ impl<'p> Run<'p> {
             external_at_peak: 0,
             failure: None,
             rescued: 0,
+            unplanned: Vec::new(),
         }
     }
 
@@ -131,6 +134,9 @@ impl<'p> Run<'p> {
         let (pool, stream) = self.program.arenas[step.arena as usize];
         match self.allocator.malloc(pool, stream, step.size(self.history)) {
             Ok(block) => {
+                if self.allocator.has_plan() && !block.is_planned() {
+                    self.unplanned.push(step.subject);
+                }
                 self.in_slots += block.size();
                 self.note_reserved(step.event as usize);
                 self.note_peak();

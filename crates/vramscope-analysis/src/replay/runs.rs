@@ -179,7 +179,7 @@ impl<'h> Replay<'h> {
 
     /// # Errors
     /// [`ReplayError::Cancelled`] if the replay was cancelled; a run's results are then meaningless.
-    fn still_wanted(&self) -> Result<(), ReplayError> {
+    pub(super) fn still_wanted(&self) -> Result<(), ReplayError> {
         if self.cancel.is_cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
     }
 

@@ -6,6 +6,7 @@ mod causes;
 mod data;
 mod gpus;
 mod lower_bounds;
+mod plans;
 mod rules;
 
 use std::sync::Arc;

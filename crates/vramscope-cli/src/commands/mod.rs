@@ -18,6 +18,7 @@ pub(crate) mod mcp;
 pub(crate) mod monitor;
 #[cfg(unix)]
 pub(crate) mod phantom;
+pub(crate) mod plan;
 pub(crate) mod query;
 pub(crate) mod replay;
 pub(crate) mod report;

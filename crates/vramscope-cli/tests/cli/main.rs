@@ -27,6 +27,7 @@ mod outputs;
 mod page;
 #[cfg(target_os = "linux")]
 mod phantom;
+mod plan;
 mod pool;
 mod replay;
 #[cfg(target_os = "linux")]

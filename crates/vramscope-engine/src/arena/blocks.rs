@@ -50,6 +50,10 @@ impl<O: Observer> LockedArena<'_, O> {
     /// Removes a block. A new block may reuse its key.
     #[inline]
     pub(super) fn vacate(&mut self, key: BlockKey) {
+        let address = self.block(key).address;
+        if let Some(planned) = &mut self.state.planned {
+            planned.remove(&address);
+        }
         self.block_mut(key).state = BlockState::Vacant;
         self.state.vacant_blocks.push(key);
     }
@@ -69,6 +73,9 @@ impl<O: Observer> LockedArena<'_, O> {
         block.size = size;
         let rest = self.new_block(rest);
         self.block_mut(key).next = Some(rest);
+        if self.state.planned.is_some() {
+            self.index_planned(rest);
+        }
         if let Some(after) = after {
             self.block_mut(after).prev = Some(rest);
         }

@@ -6,7 +6,7 @@
 use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState};
 use crate::core::ReservedAddresses;
-use crate::device::DeviceError;
+use crate::device::{DEVICE_PAGE, DeviceError};
 use crate::observer::Observer;
 use crate::policy::Class;
 
@@ -119,9 +119,14 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(key)
     }
 
+    /// Page size in bytes of this arena's expandable segments.
+    pub(super) fn page_size(&self, class: Class) -> u64 {
+        if self.is_planned() { DEVICE_PAGE } else { self.arena.core().policy().page_size(class) }
+    }
+
     /// Maps whole pages over the first `size` bytes of an unmapped block (`map_block`). Returns the free block that then contains them,
     /// and the number of mapped bytes.
-    fn map(
+    pub(super) fn map(
         &mut self,
         class: Class,
         key: BlockKey,
@@ -129,8 +134,9 @@ impl<O: Observer> LockedArena<'_, O> {
         stack: Option<O::Stack>,
     ) -> Result<(BlockKey, u64), DeviceError> {
         let address = self.block(key).address;
-        let bytes = size.next_multiple_of(self.arena.core().policy().page_size(class));
-        self.arena.core().map(self.arena.number, class, address, bytes, stack)?;
+        let page = self.page_size(class);
+        let bytes = size.next_multiple_of(page);
+        self.arena.core().map(self.arena.number, class, address, bytes, page, stack)?;
         self.remove_from_set(key);
         if bytes < self.block(key).size {
             let rest = self.split(key, bytes);
@@ -145,7 +151,7 @@ impl<O: Observer> LockedArena<'_, O> {
     /// start.
     pub(super) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
         let (block, segment) = (self.block(key), self.segment_of(key));
-        let (base, page) = (segment.address, self.arena.core().policy().page_size(segment.class));
+        let (base, page) = (segment.address, self.page_size(segment.class));
         let start = base + (block.address - base).next_multiple_of(page);
         (start, base + (block.address + block.size - base) / page * page)
     }
@@ -159,7 +165,8 @@ impl<O: Observer> LockedArena<'_, O> {
         }
         let (index, segment) = (self.block(key).segment, self.segment_of(key));
         let (class, stack) = (segment.class, stack.or(segment.stack));
-        self.arena.core().unmap(self.arena.number, class, start, end - start, stack)?;
+        let page = self.page_size(class);
+        self.arena.core().unmap(self.arena.number, class, start, end - start, page, stack)?;
         self.remove_free(key);
         let mut unmapped = key;
         if start > self.block(key).address {

@@ -209,7 +209,8 @@ impl<O: Observer> LockedArena<'_, O> {
                 next = self.block(key).next;
             }
             if end > start {
-                core.unmap(self.arena.number, segment.class, start, end - start, segment.stack).ok();
+                let page = self.page_size(segment.class);
+                core.unmap(self.arena.number, segment.class, start, end - start, page, segment.stack).ok();
             } else {
                 next = self.block(key).next;
             }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, EndBlock, FittingGpu, MemoryEvent, Nearest, Outcome,
-    ReplayLimitation, Tried,
+    CapacityFrom, DeviceReplay, Divergence, EndBlock, FittingGpu, HolderKey, MemoryEvent, Nearest, Outcome,
+    PlanReplay, ReplayLimitation, Served, Tried,
 };
 
 use super::oom::OomJson;
@@ -50,6 +50,8 @@ pub(super) struct DeviceReplayJson {
     what_if: Vec<TriedJson>,
     /// Like `approximate_because`, for settings other than the recorded ones.
     what_if_approximate_because: Vec<String>,
+    /// With `--plan`; null if it was not requested, or if the recording is too large for a plan.
+    plan: Option<PlanJson>,
     floors: FloorsJson,
     /// With `--find-capacity`; null if none was found.
     smallest_capacity_bytes: Option<u64>,
@@ -161,6 +163,55 @@ pub(super) struct TriedJson {
     remove: Vec<String>,
 }
 
+/// The result of replaying with a plan before the allocator of the replayed settings.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PlanReplay"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "PlanReplay"))]
+pub(super) struct PlanJson {
+    /// The planned step, from 1; null if nothing repeats, or if the plan comes from a file.
+    step: Option<usize>,
+    /// Number of requests before the planned step.
+    startup_requests: usize,
+    /// Number of requests of the planned step.
+    step_requests: usize,
+    /// Bytes of the plan's segments.
+    planned_bytes: u64,
+    #[serde(flatten)]
+    outcome: OutcomeJson,
+    oom_event: Option<usize>,
+    /// Requests at their planned places.
+    planned: ServedJson,
+    /// Requests that the plan leaves to the allocator, because their lifetimes do not repeat.
+    left_to_allocator: ServedJson,
+    /// Requests that differ from the plan: another size, another order, or a private pool.
+    differing: ServedJson,
+    /// Requests whose planned places were still in use.
+    in_use: ServedJson,
+    /// Requests without memory at their planned places.
+    no_memory: ServedJson,
+    /// The lines with the most bytes that were not at planned places, largest first.
+    dynamic_lines: Vec<DynamicLineJson>,
+}
+
+/// A number of requests and their bytes, rounded up to multiples of 512.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ServedRequests"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ServedRequests"))]
+pub(super) struct ServedJson {
+    requests: u64,
+    bytes: u64,
+}
+
+/// A line whose requests were not at planned places.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DynamicLine"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "DynamicLine"))]
+pub(super) struct DynamicLineJson {
+    line: String,
+    requests: u64,
+    bytes: u64,
+}
+
 /// The least memory that any allocator needs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Floors"))]
@@ -200,12 +251,12 @@ impl ReplayJson {
         let builder = Builder::new(names, None);
         Self {
             file: answers.file.to_owned(),
-            devices: answers.devices.iter().map(|d| device(&builder, d)).collect(),
+            devices: answers.devices.iter().map(|d| device(&names, &builder, d)).collect(),
         }
     }
 }
 
-fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
+fn device(names: &Names<'_>, builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
     let knows_capacity = d.capacity.is_some();
     let oom = d.oom.as_ref().map(|oom| ReplayOomJson {
         recorded: d.asked.outcome.failure.is_some_and(|f| f.recorded),
@@ -236,6 +287,7 @@ fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
         approximate_because: d.limitations.iter().map(doubt).collect(),
         what_if: d.tried.iter().map(|t| tried(d, t)).collect(),
         what_if_approximate_because: d.what_if_limitations.iter().map(doubt).collect(),
+        plan: d.plan.as_ref().map(|plan| plan_json(names, plan, knows_capacity)),
         floors: FloorsJson {
             active_bytes: d.lower_bounds.active,
             packed_bytes: d.lower_bounds.packed,
@@ -287,6 +339,29 @@ fn tried(d: &DeviceReplay, t: &Tried) -> TriedJson {
         oom_event: t.outcome.failure.map(|f| f.event),
         add: change.add,
         remove: change.remove,
+    }
+}
+
+fn plan_json(names: &Names<'_>, p: &PlanReplay, knows_capacity: bool) -> PlanJson {
+    let served = |s: Served| ServedJson { requests: s.requests, bytes: s.bytes };
+    let lines = p.dynamic_lines.iter().map(|line| DynamicLineJson {
+        line: names.key(&line.frame.map_or(HolderKey::NoStack, HolderKey::Line)).into(),
+        requests: line.served.requests,
+        bytes: line.served.bytes,
+    });
+    PlanJson {
+        step: p.made.as_ref().and_then(|made| made.step).map(|step| step + 1),
+        startup_requests: p.plan.startup().len(),
+        step_requests: p.plan.step().len(),
+        planned_bytes: p.plan.bytes(),
+        outcome: outcome(&p.outcome, knows_capacity),
+        oom_event: p.outcome.failure.map(|f| f.event),
+        planned: served(p.usage.planned),
+        left_to_allocator: served(p.usage.left),
+        differing: served(p.usage.differing),
+        in_use: served(p.usage.in_use),
+        no_memory: served(p.usage.no_memory),
+        dynamic_lines: lines.collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The text of a replay: whether the run fits, and which setting to use.
 
 use unicode_width::UnicodeWidthStr as _;
-use vramscope_analysis::{DeviceReplay, Outcome, Recorder, Tried};
+use vramscope_analysis::{DeviceReplay, HolderKey, Outcome, Recorder, Tried};
 
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice;
@@ -58,6 +58,7 @@ impl Page<'_> {
             self.tried(d);
         }
         self.floors(d);
+        self.plan(d);
         if let Some(oom) = &d.oom {
             let start = self.names.trace.devices.iter().find(|t| t.device == d.device);
             let start = start.filter(|t| !t.events.is_empty()).and_then(|t| t.events.get(0).time_us);
@@ -147,12 +148,16 @@ impl Page<'_> {
 
     /// One row per setting. The settings are the last column, on several lines if a setting has several items.
     fn tried(&mut self, d: &DeviceReplay) {
-        let judged = d.capacity.is_some() || d.tried.iter().any(|t| !t.outcome.fits());
-        let width =
-            if judged { d.tried.iter().map(|t| verdict(&t.outcome).width()).max().unwrap_or(0) } else { 0 };
+        let mut rows: Vec<(&Outcome, Vec<String>)> =
+            d.tried.iter().map(|t| (&t.outcome, label(d, t))).collect();
+        if let Some(plan) = &d.plan {
+            let place = rows.partition_point(|(outcome, _)| outcome.rank() < plan.outcome.rank());
+            rows.insert(place, (&plan.outcome, vec!["plan".to_owned()]));
+        }
+        let judged = d.capacity.is_some() || rows.iter().any(|(outcome, _)| !outcome.fits());
+        let width = if judged { rows.iter().map(|(o, _)| verdict(o).width()).max().unwrap_or(0) } else { 0 };
         let gap = if judged { 2 } else { 0 };
-        let labels: Vec<Vec<String>> = d.tried.iter().map(|t| label(d, t)).collect();
-        let longest = labels.iter().flatten().map(|l| l.width()).max().unwrap_or(0);
+        let longest = rows.iter().flat_map(|(_, label)| label).map(|l| l.width()).max().unwrap_or(0);
         let indent = 2 + 11 + 15 + 9 + 9 + gap + width + 2;
         // Settings that do not fit next to the numbers are printed above them.
         let is_one_line = indent + longest <= self.options.width;
@@ -169,18 +174,18 @@ impl Page<'_> {
             );
             self.line(format!("{BOLD}{}{BOLD:#}", text.trim_end()));
         }
-        for (t, label) in d.tried.iter().zip(labels) {
-            let s = &t.outcome.statistics;
+        for (outcome, label) in rows {
+            let s = &outcome.statistics;
             let numbers = format!(
                 "  {:>11}{:>15}{:>9}{:>9}{:gap$}",
                 bytes(s.reserved.peak),
-                bytes(t.outcome.external_at_peak),
+                bytes(outcome.external_at_peak),
                 count(s.num_device_alloc),
                 count(s.num_alloc_retries),
                 ""
             );
-            let style = if t.outcome.fits() { GOOD } else { BAD };
-            let verdict = if judged { verdict(&t.outcome) } else { String::new() };
+            let style = if outcome.fits() { GOOD } else { BAD };
+            let verdict = if judged { verdict(outcome) } else { String::new() };
             if !is_one_line {
                 self.line(format!("  {}", label.concat()));
                 let row = format!("{numbers}{style}{verdict}{style:#}");
@@ -193,6 +198,26 @@ impl Page<'_> {
             for item in items {
                 self.line(format!("{:indent$}{item}", ""));
             }
+        }
+    }
+
+    /// The plan, and the lines that do not follow it.
+    fn plan(&mut self, d: &DeviceReplay) {
+        let Some(plan) = &d.plan else { return };
+        self.heading("Plan");
+        for text in findings::plan(d) {
+            self.words(2, &text);
+        }
+        if plan.dynamic_lines.is_empty() {
+            return;
+        }
+        self.out.push('\n');
+        self.line(format!("{BOLD}  {:>11}{:>10}  not at planned places{BOLD:#}", "bytes", "requests"));
+        for line in &plan.dynamic_lines {
+            let key = line.frame.map_or(HolderKey::NoStack, HolderKey::Line);
+            let name = self.names.key(&key);
+            let (bytes, requests) = (bytes(line.served.bytes), count(line.served.requests));
+            self.line(format!("  {bytes:>11}{requests:>10}  {name}"));
         }
     }
 

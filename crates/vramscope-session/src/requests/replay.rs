@@ -1,7 +1,7 @@
 //! The replay under other settings, and on other devices.
 
 use serde::Deserialize;
-use vramscope_analysis::{Cancel, Capacity, DeviceReplay, ReplayError, ReplayOptions, Setting};
+use vramscope_analysis::{Cancel, Capacity, DeviceReplay, PlanSource, ReplayError, ReplayOptions, Setting};
 use vramscope_basics::gpus::Gpu;
 use vramscope_report::{Advice, ReplayAnswers, bytes};
 use vramscope_trace::{TorchRelease, Trace, conf_with};
@@ -60,6 +60,15 @@ pub struct ReplayRequest {
     /// Find the smallest device on which the run fits
     #[cfg_attr(feature = "command", arg(long, conflicts_with_all = ["capacity", "gpu"]))]
     pub find_capacity: bool,
+    /// Also replay with a plan: a file of `vramscope plan`, or `auto` for a plan of this recording
+    #[cfg_attr(
+        feature = "command",
+        arg(long, value_name = "PLAN", value_parser = values::plan, conflicts_with = "find_capacity")
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[cfg_attr(test, ts(as = "Option<String>"))]
+    #[serde(deserialize_with = "values::in_json_plan")]
+    pub plan: Option<PlanSource>,
     /// Only this device
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub device: Option<i64>,
@@ -125,6 +134,7 @@ impl ReplayRequest {
             capacity,
             sweep: sweep.collect::<Result<_>>()?,
             find_capacity: self.find_capacity.then(|| self.overhead.unwrap_or(0)),
+            plan: self.plan.clone().filter(|_| !self.find_capacity),
             cancel: cancel.clone(),
         })
     }

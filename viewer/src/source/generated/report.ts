@@ -68,6 +68,15 @@ export type Divergence = {
 };
 
 /**
+ * A line whose requests were not at planned places.
+ */
+export type DynamicLine = {
+  line: string;
+  requests: number;
+  bytes: number;
+};
+
+/**
  * A GPU on which a run fits.
  */
 export type FittingGpu = {
@@ -270,6 +279,53 @@ export type Pin = {
 };
 
 /**
+ * The result of replaying with a plan before the allocator of the replayed settings.
+ */
+export type PlanReplay = {
+  /** The planned step, from 1; null if nothing repeats, or if the plan comes from a file. */
+  step: number | null;
+  /** Number of requests before the planned step. */
+  startup_requests: number;
+  /** Number of requests of the planned step. */
+  step_requests: number;
+  /** Bytes of the plan's segments. */
+  planned_bytes: number;
+  oom_event: number | null;
+  /** Requests at their planned places. */
+  planned: ServedRequests;
+  /** Requests that the plan leaves to the allocator, because their lifetimes do not repeat. */
+  left_to_allocator: ServedRequests;
+  /** Requests that differ from the plan: another size, another order, or a private pool. */
+  differing: ServedRequests;
+  /** Requests whose planned places were still in use. */
+  in_use: ServedRequests;
+  /** Requests without memory at their planned places. */
+  no_memory: ServedRequests;
+  /** The lines with the most bytes that were not at planned places, largest first. */
+  dynamic_lines: Array<DynamicLine>;
+  peak_requested_bytes: number;
+  peak_allocated_bytes: number;
+  peak_active_bytes: number;
+  peak_reserved_bytes: number;
+  end_reserved_bytes: number;
+  /** Bytes reserved and not active at the peak of active bytes. */
+  external_fragmentation_bytes: number;
+  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
+  segments_allocated: number;
+  segments_freed: number;
+  /** Segments and mapped ranges. */
+  device_allocs: number;
+  device_frees: number;
+  num_alloc_retries: number;
+  /** Null if the device size is unknown. */
+  fits: boolean | null;
+  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
+  rescued_requests: number;
+  /** The event at which the replay stopped, because the program would have failed there. */
+  stopped_at_event: number | null;
+};
+
+/**
  * How reliable the numbers are.
  */
 export type Quality = {
@@ -380,6 +436,8 @@ export type ReplayDevice = {
   what_if: Array<Tried>;
   /** Like `approximate_because`, for settings other than the recorded ones. */
   what_if_approximate_because: Array<string>;
+  /** With `--plan`; null if it was not requested, or if the recording is too large for a plan. */
+  plan: PlanReplay | null;
   floors: Floors;
   /** With `--find-capacity`; null if none was found. */
   smallest_capacity_bytes: number | null;
@@ -758,6 +816,14 @@ export type ReportReferredTensor = {
   shape: string;
   /** Chains of references from a variable to the tensor, at most three. */
   referrers: Array<string>;
+};
+
+/**
+ * A number of requests and their bytes, rounded up to multiples of 512.
+ */
+export type ServedRequests = {
+  requests: number;
+  bytes: number;
 };
 
 /**

@@ -29,6 +29,8 @@ export type ReplayRequest = {
   sweep?: string | null;
   /** Find the smallest device on which the run fits */
   find_capacity: boolean;
+  /** Also replay with a plan: a file of `vramscope plan`, or `auto` for a plan of this recording */
+  plan?: string | null;
   /** Only this device */
   device?: number | null;
 };

@@ -193,7 +193,7 @@ impl Desk {
         let answers = open.session.replay(&request, work.cancel(), &|| work.step()).map_err(open.about())?;
         let findings = answers.devices.iter().flat_map(|replayed| {
             let size = findings::device_size(replayed, &ADVICE);
-            [size].into_iter().chain(findings::floors(replayed))
+            [size].into_iter().chain(findings::floors(replayed)).chain(findings::plan(replayed))
         });
         let findings = Some(findings.collect());
         let answer = Answer { recording: &open.handle, findings, answer: ReplayJson::new(&answers) };

@@ -1,0 +1,370 @@
+//! Plans of recorded programs: the requests before the steady steps and those of one step, packed with known lifetimes.
+//!
+//! ```text
+//!   requests   | before the first planned step   | one step          |
+//!              |== parameters =======================================|   live across steps: a place for the whole plan
+//!              |      |-- temporary --|          |    |---|  |----|  |   others: packed by their lifetimes
+//!                                                ^ begins where the fewest bytes are live
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use vramscope_engine::{
+    BLOCK_UNIT, CachingAllocator, DEVICE_PAGE, Plan, PlanUse, PlannedRequest, Policy, Served, VirtualDevice,
+};
+use vramscope_trace::{FrameId, PoolId};
+
+use super::capacity::{ReplayDevice, UNLIMITED};
+use super::error::ReplayError;
+use super::program::StepKind;
+use super::run::{Outcome, Run};
+use super::runs::Replay;
+use super::start::request_start;
+use crate::basics::Cancel;
+use crate::categories::AllocationCategories;
+use crate::history::{History, Moment};
+use crate::packing::{Effort, Item, pack_unless};
+use crate::stacks::Frames;
+use crate::steps::Steps;
+
+/// The source of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanSource {
+    /// The plan is made from the recording itself.
+    Recording,
+    /// A plan that was made earlier.
+    Given(Arc<Plan>),
+}
+
+/// A plan made from a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedPlan {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// The planned step, as an index in the recording's [`Steps`]; `None` if no step repeats, so that the plan has no step.
+    pub step: Option<usize>,
+    /// Number of steps in the recording.
+    pub steps: usize,
+}
+
+/// The outcome of a replay with a plan, before the allocator of a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanReplay {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// Facts about the plan, if it was made from the recording.
+    pub made: Option<RecordedPlan>,
+    /// The outcome. A planned request has no block larger than its bytes, rounded up to a multiple of 512.
+    pub outcome: Outcome,
+    /// How the requests were served.
+    pub usage: PlanUse,
+    /// The lines with the most bytes that were not at planned places, largest first; at most [`MOST_LINES`](Self::MOST_LINES).
+    pub dynamic_lines: Vec<DynamicLine>,
+}
+
+/// A line whose requests were not at planned places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DynamicLine {
+    /// The frame that names the line; `None` for requests without a stack.
+    pub frame: Option<FrameId>,
+    /// Its requests that were not at planned places.
+    pub served: Served,
+}
+
+/// Up to some seconds of sweeps, and of search if there are few requests.
+const EFFORT: Effort = Effort { sweep_items: 2_000_000, search_items: 1024, search_steps: 8_000_000 };
+
+/// Returns the bytes of a planned block.
+fn block(requested: u64) -> u64 {
+    requested.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX)
+}
+
+/// One request of the default pool.
+#[derive(Clone, Copy)]
+struct Request {
+    size: u64,
+    stream: u32,
+    /// Index of the moment at which the request was served.
+    from: u32,
+    /// Index of the first request for which the block is available again; the number of all requests if there is none.
+    end: usize,
+}
+
+impl Request {
+    fn is_alike(&self, other: &Self) -> bool {
+        (self.size, self.stream) == (other.size, other.stream)
+    }
+}
+
+/// The planned step.
+struct Cycle {
+    /// Index of the step.
+    step: usize,
+    /// Its requests.
+    requests: Range<usize>,
+}
+
+impl Replay<'_> {
+    /// Makes a plan of the recording. `None` if its memory exceeds every device.
+    ///
+    /// # Errors
+    /// [`ReplayError::Cancelled`].
+    pub(crate) fn plan(&self, steps: &Steps) -> Result<Option<RecordedPlan>, ReplayError> {
+        let (requests, streams) = self.requests();
+        let cycle = cycle(self.history, steps, &requests);
+        let Some((segments, startup, step)) = placed(&requests, cycle.as_ref(), streams, &self.cancel)?
+        else {
+            return Ok(None);
+        };
+        let plan = Plan::new(segments, startup, step).ok();
+        let steps = steps.steps.len();
+        Ok(plan.map(|plan| RecordedPlan { plan: Arc::new(plan), step: cycle.map(|cycle| cycle.step), steps }))
+    }
+
+    /// Returns all requests of the default pool in order, and the number of streams. The default stream is 0, others follow in the
+    /// order of first use.
+    fn requests(&self) -> (Vec<Request>, usize) {
+        let mut numbers: HashMap<u64, u32> = HashMap::from([(0, 0)]);
+        let mut requests = Vec::new();
+        let mut ends = Vec::new();
+        for step in self.program.steps.iter().filter(|step| step.kind == StepKind::Malloc) {
+            let (pool, stream) = self.program.arenas[step.arena as usize];
+            if pool != PoolId::default() {
+                continue;
+            }
+            let next = numbers.len() as u32;
+            let stream = *numbers.entry(stream).or_insert(next);
+            let a = &self.history.allocations[step.subject as usize];
+            let size = block(a.requested);
+            requests.push(Request { size, stream, from: a.from.index() as u32, end: 0 });
+            ends.push(a.to.index() as u32);
+        }
+        for (i, to) in ends.into_iter().enumerate() {
+            // A block that is freed at once is in use during its own request.
+            requests[i].end = requests.partition_point(|r| r.from < to).max(i + 1);
+        }
+        (requests, numbers.len())
+    }
+
+    /// Replays with a plan in front of the allocator of `policy`. `None` if the recording is too large for a plan. `done` is called after
+    /// the replay.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn planned(
+        &self,
+        source: &PlanSource,
+        policy: &Policy,
+        device: ReplayDevice,
+        frames: &Frames,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Option<PlanReplay>, ReplayError> {
+        let (plan, made) = match source {
+            PlanSource::Given(plan) => (Arc::clone(plan), None),
+            PlanSource::Recording => {
+                let steps = Steps::of(self.history, &AllocationCategories::of(self.history));
+                let Some(made) = self.plan(&steps)? else { return Ok(None) };
+                (Arc::clone(&made.plan), Some(made))
+            }
+        };
+        let replayed = self.with_plan(&plan, policy, device, frames)?;
+        done();
+        Ok(Some(PlanReplay { made, ..replayed }))
+    }
+
+    /// Replays the requests with a plan in front of the allocator of `policy`.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn with_plan(
+        &self,
+        plan: &Arc<Plan>,
+        policy: &Policy,
+        device: ReplayDevice,
+        frames: &Frames,
+    ) -> Result<PlanReplay, ReplayError> {
+        let device = self.with_its_size(device);
+        let mut policy = policy.clone();
+        if !device.has_limits() {
+            policy.memory_fraction = None;
+        }
+        let memory = match device.capacity() {
+            Some(c) => VirtualDevice::with_capacity(c.total).with_used(c.overhead),
+            None => VirtualDevice::with_capacity(UNLIMITED),
+        };
+        let allocator = CachingAllocator::new(policy, Arc::new(memory))?;
+        let mut run = Run::new(&self.program, self.history, allocator, self.cancel.clone());
+        let started = request_start(&mut run, self.history, &self.program);
+        run.allocator.follow_plan(Arc::clone(plan));
+        let finished = started && run.finish();
+        self.still_wanted()?;
+        let usage = run.allocator.plan_use().unwrap_or_default();
+        let outcome = run.outcome(!finished);
+        let dynamic_lines = self.lines_of(&run.unplanned, frames);
+        Ok(PlanReplay { plan: Arc::clone(plan), made: None, outcome, usage, dynamic_lines })
+    }
+
+    /// Sums up the allocations with these indices by line.
+    fn lines_of(&self, indices: &[u32], frames: &Frames) -> Vec<DynamicLine> {
+        let mut lines: BTreeMap<Option<FrameId>, Served> = BTreeMap::new();
+        for &index in indices {
+            let a = &self.history.allocations[index as usize];
+            let frame = a.stack.and_then(|stack| frames.own_frame(self.history.trace(), stack));
+            lines.entry(frame).or_default().count(block(a.requested));
+        }
+        let mut lines: Vec<_> =
+            lines.into_iter().map(|(frame, served)| DynamicLine { frame, served }).collect();
+        lines.sort_by_key(|line| (Reverse(line.served.bytes), line.frame));
+        lines.truncate(PlanReplay::MOST_LINES);
+        lines
+    }
+}
+
+/// Returns the first of the steps that make the same requests as their successor; of several kinds, one of the most frequent. If there
+/// is none, returns the step with the median peak.
+fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle> {
+    let at = |moment: Moment| requests.partition_point(|r| r.from <= moment.index() as u32);
+    let ranges: Vec<Range<usize>> = steps.steps.iter().map(|s| at(s.from)..at(s.to)).collect();
+    let of = |range: &Range<usize>| &requests[range.clone()];
+    let alike = |a: &Range<usize>, b: &Range<usize>| {
+        a.len() == b.len() && of(a).iter().zip(of(b)).all(|(a, b)| a.is_alike(b))
+    };
+    // Each kind of step: its first pair, and the number of pairs.
+    let mut kinds: Vec<(usize, usize)> = Vec::new();
+    for (i, pair) in ranges.windows(2).enumerate() {
+        if pair[0].is_empty() || !alike(&pair[0], &pair[1]) {
+            continue;
+        }
+        match kinds.iter_mut().find(|(first, _)| alike(&ranges[*first], &pair[0])) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((i, 1)),
+        }
+    }
+    let most = kinds.iter().map(|&(_, count)| count).max();
+    if let Some(&(step, _)) = kinds.iter().find(|&&(_, count)| Some(count) == most) {
+        let (this, next) = (&ranges[step], &ranges[step + 1]);
+        let shift = least_live(history, of(this));
+        return Some(Cycle { step, requests: this.start + shift..next.start + shift });
+    }
+    let step = steps.typical().filter(|&step| !ranges[step].is_empty())?;
+    Some(Cycle { step, requests: ranges[step].clone() })
+}
+
+/// Returns the index of the request before which the fewest bytes are allocated; the first of several.
+fn least_live(history: &History, requests: &[Request]) -> usize {
+    let mut least = (u64::MAX, 0);
+    let mut next = 0;
+    let mut before = 0;
+    for (moment, counters) in history.walk() {
+        while requests.get(next).is_some_and(|r| r.from as usize <= moment.index()) {
+            if before < least.0 {
+                least = (before, next);
+            }
+            next += 1;
+        }
+        before = counters.allocated;
+    }
+    least.1
+}
+
+/// The largest number of steps that a plan repeats as one, for blocks that live longer than a step.
+const MOST_STEPS: usize = 4;
+
+/// The segments' sizes, the requests before the steps, and those of the step.
+type Places = (Vec<u64>, Vec<PlannedRequest>, Vec<PlannedRequest>);
+
+/// Packs the requests of each stream. Returns `None` if they exceed every device.
+///
+/// Time is counted in requests. If a block lives until after the same request of the next step, as the input of a loop
+/// `x = next(batches)`, its successor needs another place. The plan then has several copies of the step.
+fn placed(
+    requests: &[Request],
+    cycle: Option<&Cycle>,
+    streams: usize,
+    cancel: &Cancel,
+) -> Result<Option<Places>, ReplayError> {
+    let (begin, length) = cycle.map_or((requests.len(), 0), |c| (c.requests.start, c.requests.len()));
+    let lifetime = |i: usize| requests[i].end - i;
+    let needed = (begin..begin + length).map(|i| lifetime(i).div_ceil(length));
+    let copies = needed.filter(|&steps| steps <= MOST_STEPS).max().unwrap_or(1);
+    let (period, end) = (copies * length, begin + copies * length);
+    let mut all: Vec<Request> = requests[..begin].to_vec();
+    for copy in 0..copies {
+        let of_step = requests[begin..begin + length].iter().enumerate();
+        all.extend(of_step.map(|(j, r)| {
+            let i = begin + copy * length + j;
+            Request { end: i + lifetime(begin + j), ..*r }
+        }));
+    }
+    let mut lifetimes: Vec<Option<(usize, usize)>> =
+        all.iter().enumerate().map(|(i, r)| Some((i, r.end.min(end)))).collect();
+    // Blocks before the steps that are live when they begin, by size and stream, latest last.
+    let mut live: HashMap<(u64, u32), Vec<usize>> = HashMap::new();
+    for (i, request) in all.iter().enumerate().take(begin).filter(|(_, r)| r.end > begin) {
+        live.entry((request.size, request.stream)).or_default().push(i);
+    }
+    // Requests whose place is that of an earlier one.
+    let mut shared: Vec<(usize, usize)> = Vec::new();
+    for (i, request) in all.iter().enumerate().skip(begin).filter(|(_, r)| r.end > end) {
+        // It lives on when the steps begin again. The same request must then find its place free.
+        if request.end - i > period {
+            lifetimes[i] = None;
+            continue;
+        }
+        lifetimes[i] = Some((begin, end));
+        let alike = live.get_mut(&(request.size, request.stream));
+        let Some(alike) = alike else { continue };
+        if let Some(at) = alike.iter().rposition(|&before| all[before].end <= i) {
+            let before = alike.remove(at);
+            lifetimes[i] = None;
+            lifetimes[before] = Some((before, end));
+            shared.push((i, before));
+        }
+    }
+    let mut offsets: Vec<Option<u64>> = vec![None; all.len()];
+    let mut segments = vec![0; streams];
+    for (stream, segment) in segments.iter_mut().enumerate() {
+        let (mut items, mut indices) = (Vec::new(), Vec::new());
+        for (i, request) in all.iter().enumerate().filter(|(_, r)| r.stream as usize == stream) {
+            if let Some((from, to)) = lifetimes[i] {
+                items.push(Item { from: from as u32, to: to as u32, size: request.size });
+                indices.push(i);
+            }
+        }
+        let packing = pack_unless(&items, EFFORT, cancel).ok_or(ReplayError::Cancelled)?;
+        let Some(size) = packing.height.checked_next_multiple_of(DEVICE_PAGE) else { return Ok(None) };
+        *segment = size;
+        for (i, offset) in indices.into_iter().zip(packing.offsets) {
+            offsets[i] = Some(offset);
+        }
+    }
+    for (i, before) in shared {
+        offsets[i] = offsets[before];
+    }
+    let planned = all.iter().zip(offsets);
+    let planned = planned.map(|(r, offset)| PlannedRequest { size: r.size, stream: r.stream, offset });
+    let mut startup: Vec<PlannedRequest> = planned.collect();
+    let step = startup.split_off(begin);
+    Ok(Some((segments, startup, step)))
+}
+
+impl PlanReplay {
+    /// Largest number of dynamic lines.
+    pub const MOST_LINES: usize = 10;
+
+    /// Returns the requests that were not at their planned places.
+    pub fn dynamic(&self) -> Served {
+        let (all, planned) = (self.usage.all(), self.usage.planned);
+        Served { requests: all.requests - planned.requests, bytes: all.bytes.saturating_sub(planned.bytes) }
+    }
+
+    /// Returns the planned part of the requested bytes, from 0 to 1; 1 if there are none.
+    pub fn covered(&self) -> f64 {
+        let all = self.usage.all().bytes;
+        if all == 0 { 1.0 } else { self.usage.planned.bytes as f64 / all as f64 }
+    }
+}

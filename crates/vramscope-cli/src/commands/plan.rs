@@ -1,0 +1,61 @@
+//! `vramscope plan`
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use vramscope::analysis::{Cancel, PlanSource};
+use vramscope::report::{ReplayJson, TextOptions, replay};
+use vramscope::session::ReplayRequest;
+
+use crate::advice::ADVICE;
+use crate::args::ReadArgs;
+use crate::output::Output;
+
+/// Plan the addresses of a program's allocations: how much memory would it reserve without fragmentation?
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope plan snapshot.pickle
+  vramscope plan before.pickle -o run.plan
+  vramscope replay after.pickle --plan run.plan")]
+pub(crate) struct PlanArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// Write the plan to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Only this device
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i64>,
+    /// Print JSON, as `replay --plan auto --json` does
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
+    let session = super::open(&args.file, args.reading)?;
+    let output = args.output.as_deref().map(|path| Output::file(path, &[&args.file])).transpose()?;
+    let mut device = args.device;
+    if output.is_some() {
+        let position = session.device(device).map_err(super::about(session.name()))?;
+        device = Some(session.number(position));
+    }
+    let request = ReplayRequest { plan: Some(PlanSource::Recording), device, ..ReplayRequest::default() };
+    request.check(&ADVICE)?;
+    let answers =
+        session.replay(&request, &Cancel::default(), &|| ()).map_err(super::about(session.name()))?;
+    if let Some(output) = output {
+        let plan = answers.devices.first().and_then(|device| device.plan.as_ref());
+        let Some(plan) = plan else { bail!("{}: too large for a plan", session.name()) };
+        let text = serde_json::to_vec(plan.plan.as_ref()).context("cannot write the plan")?;
+        output.write_whole(&text)?;
+    }
+    if args.json {
+        super::print_json(&ReplayJson::new(&answers))
+    } else {
+        let options = TextOptions { width: super::width(), top: 10, full_stacks: false };
+        super::print_text(&replay(&answers, options))
+    }
+}

@@ -1,0 +1,71 @@
+//! Runs `vramscope plan` as a user does.
+
+use insta_cmd::assert_cmd_snapshot;
+use serde_json::json;
+
+use crate::{json, run, vramscope};
+
+const TRAINING: &str = "examples/training.pickle.zst";
+
+#[test]
+fn help() {
+    assert_cmd_snapshot!(vramscope(&["plan", "--help"]));
+}
+
+#[test]
+fn a_training_run() {
+    assert_cmd_snapshot!(vramscope(&["plan", TRAINING]));
+}
+
+#[test]
+fn a_written_plan_gives_the_same_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.plan");
+    let path = path.to_str().unwrap();
+    let made = json(&["plan", TRAINING, "-o", path]);
+    let auto = json(&["replay", TRAINING, "--plan", "auto"]);
+    let mut given = json(&["replay", TRAINING, "--plan", path]);
+    assert_eq!(made, auto);
+    let step = made["devices"][0]["plan"]["step"].clone();
+    assert!(step.is_number());
+    // A file does not name the step.
+    let of_given = &mut given["devices"][0]["plan"]["step"];
+    assert!(of_given.is_null());
+    *of_given = step;
+    assert_eq!(given, made);
+    // The whole recording follows its own plan, and needs less memory than under the best setting.
+    let plan = &made["devices"][0]["plan"];
+    assert_eq!(plan["differing"]["requests"], 0);
+    let best = made["devices"][0]["what_if"][0]["peak_reserved_bytes"].as_u64().unwrap();
+    assert!(plan["peak_reserved_bytes"].as_u64().unwrap() < best);
+}
+
+#[test]
+fn a_file_that_is_no_plan_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.plan");
+    let request = |offset: u64| json!([[512, 0, offset]]);
+    let plan = |version: u32, segments: serde_json::Value, step: serde_json::Value| {
+        json!({"vramscope_plan": version, "segments": segments, "startup": [], "step": step}).to_string()
+    };
+    let page = 2_u64 << 20;
+    for (text, why) in [
+        (String::new(), "not a plan of `vramscope plan`"),
+        ("[".repeat(100_000), "not a plan of `vramscope plan`"),
+        ("{\"vramscope_plan\": 1}".to_owned(), "missing field"),
+        (plan(2, json!([page]), json!([])), "version 2 of plans is unknown"),
+        (plan(1, json!([page + 1]), json!([])), "segment 0 is not from 1 to 2^50 bytes"),
+        (plan(1, json!([page]), request(page)), "request 0 of `step`: the block ends after its segment"),
+        (plan(1, json!([page]), request(u64::MAX)), "the offset is not a multiple of 512 bytes"),
+        (plan(1, json!([]), request(0)), "the stream has no segment"),
+        (plan(1, json!([page]), json!([[512, 0, -1]])), "invalid value"),
+    ] {
+        std::fs::write(&path, &text).unwrap();
+        let output = run(&["replay", TRAINING, "--plan", path.to_str().unwrap()]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
+    let output = run(&["replay", TRAINING, "--plan", "nowhere/run.plan"]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("cannot read the plan"));
+}

@@ -1,0 +1,136 @@
+//! Blocks at planned addresses: one expandable segment for each stream of a [`Plan`](crate::Plan), mapped where it is used.
+//!
+//! A planned block is never placed over another block in use, whatever the plan says.
+
+use crate::arena::LockedArena;
+use crate::arena::block::{Block, BlockKey, BlockState};
+use crate::core::ReservedAddresses;
+use crate::device::DEVICE_PAGE;
+use crate::observer::Observer;
+use crate::policy::Class;
+
+/// The place of a planned block in its stream's segment, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedPlace {
+    /// First byte of the block in the segment.
+    pub offset: u64,
+    /// Size of the block.
+    pub size: u64,
+    /// Size of the segment.
+    pub segment: u64,
+}
+
+/// Why a block could not be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotPlaced {
+    /// Another block uses a part of the place.
+    InUse,
+    /// The device has no memory or no addresses for it, or the limit would be exceeded.
+    NoMemory,
+}
+
+impl<O: Observer> LockedArena<'_, O> {
+    /// Whether this arena has the segment of a plan.
+    #[inline]
+    pub(super) fn is_planned(&self) -> bool {
+        self.state.planned.is_some()
+    }
+
+    /// Adds a block to the index by address.
+    #[cold]
+    pub(super) fn index_planned(&mut self, key: BlockKey) {
+        let address = self.block(key).address;
+        if let Some(planned) = &mut self.state.planned {
+            planned.insert(address, key);
+        }
+    }
+
+    /// Returns the block that contains `address`.
+    fn planned_at(&self, address: u64) -> Option<BlockKey> {
+        let (_, &key) = self.state.planned.as_ref()?.range(..=address).next_back()?;
+        Some(key)
+    }
+
+    /// Holds a block that starts at the place and is at least as large. Maps missing pages.
+    pub(crate) fn hold_planned(
+        &mut self,
+        place: PlannedPlace,
+        stack: Option<O::Stack>,
+    ) -> Result<BlockKey, NotPlaced> {
+        let base = self.planned_segment(place.segment)?;
+        let start = base + place.offset;
+        // A checked plan cannot overflow: its segments have at most 2^50 bytes.
+        let end = start + place.size;
+        let first = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
+        let within = |block: &Block<O::Stack>| block.address < end;
+        let is_available =
+            |block: &Block<O::Stack>| matches!(block.state, BlockState::Free | BlockState::Unmapped);
+        let mut blocks = self.blocks_from(Some(first)).map(|(_, block)| block).take_while(|b| within(b));
+        if !blocks.all(is_available) {
+            return Err(NotPlaced::InUse);
+        }
+        drop(blocks);
+        self.map_planned(base, start, end, stack)?;
+        // Free neighbors are merged, so one free block contains the place.
+        let mut key = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
+        self.hold(key);
+        let front = start - self.block(key).address;
+        if front > 0 {
+            let rest = self.split(key, front);
+            self.insert_free(key);
+            key = rest;
+        }
+        Ok(key)
+    }
+
+    /// Maps all unmapped pages of the half-open range of addresses.
+    fn map_planned(
+        &mut self,
+        base: u64,
+        start: u64,
+        end: u64,
+        stack: Option<O::Stack>,
+    ) -> Result<(), NotPlaced> {
+        let first = base + (start - base) / DEVICE_PAGE * DEVICE_PAGE;
+        let last = base + (end - base).next_multiple_of(DEVICE_PAGE);
+        let mut at = first;
+        while at < last {
+            let key = self.planned_at(at).ok_or(NotPlaced::NoMemory)?;
+            let Block { address, size, state, .. } = *self.block(key);
+            let until = last.min(address + size);
+            if state == BlockState::Unmapped {
+                if self.arena.core().exceeds_limit(until - at) {
+                    return Err(NotPlaced::NoMemory);
+                }
+                let mut key = key;
+                if at > address {
+                    self.remove_from_set(key);
+                    let rest = self.split(key, at - address);
+                    self.insert_unmapped(key);
+                    self.insert_unmapped(rest);
+                    key = rest;
+                }
+                self.map(Class::Large, key, until - at, stack).map_err(|_| NotPlaced::NoMemory)?;
+            }
+            at = until;
+        }
+        // Planned blocks have their places, so the room to grow is never searched.
+        self.state.unmapped[Class::Large as usize].take_stale();
+        Ok(())
+    }
+
+    /// Returns the first address of the plan's segment, which is reserved if it does not exist.
+    fn planned_segment(&mut self, size: u64) -> Result<u64, NotPlaced> {
+        if let Some(segment) = self.state.segments.iter().find(|segment| segment.first.is_some()) {
+            // Two plans in one arena would disagree on the size.
+            return if segment.size >= size { Ok(segment.address) } else { Err(NotPlaced::NoMemory) };
+        }
+        let size = size.checked_next_multiple_of(DEVICE_PAGE).ok_or(NotPlaced::NoMemory)?;
+        let reserved = self.arena.core().reserve_bytes(size).map_err(|_| NotPlaced::NoMemory)?;
+        let ReservedAddresses { address, size, age } = reserved;
+        let key = self.push_unmapped_segment(address, size, Class::Large, true, None, age);
+        self.index_planned(key);
+        self.insert_unmapped(key);
+        Ok(address)
+    }
+}

@@ -1,0 +1,446 @@
+//! Plans: the requests of a program in order, each with its place in device memory.
+//!
+//! A [`Plan`] has the requests before the steps, and those of one step, which repeat. A [`PlanFollower`] matches the requests of a
+//! running program with them. Only the matching may be wrong: a planned block is never placed over a block in use.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use vramscope_trace::PoolId;
+
+use crate::arena::PlannedPlace;
+use crate::device::DEVICE_PAGE;
+use crate::policy::BLOCK_UNIT;
+
+/// The format of a plan in a file. A reader refuses other versions.
+const VERSION: u32 = 1;
+
+/// Upper bound of a segment, in bytes; no device is larger.
+const LARGEST: u64 = 1 << 50;
+
+/// Number of requests that identify a place in the plan.
+const WINDOW: usize = 8;
+
+/// Planned requests, and the places of their blocks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "PlanFile", into = "PlanFile")]
+pub struct Plan {
+    segments: Vec<u64>,
+    startup: Vec<PlannedRequest>,
+    step: Vec<PlannedRequest>,
+}
+
+/// One request of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlannedRequest {
+    /// Requested bytes, rounded up to a multiple of 512.
+    pub size: u64,
+    /// The stream, numbered in the order of first use from 1; 0 is the default stream.
+    pub stream: u32,
+    /// First byte of the block in the stream's segment. `None` if the plan leaves the request to the allocator.
+    pub offset: Option<u64>,
+}
+
+/// Why a plan is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BadPlan {
+    /// The file has another version of the format.
+    #[error("version {0} of plans is unknown; this vramscope reads version {VERSION}")]
+    Version(u32),
+    /// A segment is empty, too large, or not whole pages.
+    #[error("segment {0} is not from 1 to 2^50 bytes in pages of 2 MiB")]
+    Segment(usize),
+    /// A request has an invalid size, stream or place.
+    #[error("request {index} of `{part}`: {why}")]
+    Request {
+        /// `startup` or `step`.
+        part: &'static str,
+        /// Index of the request, from 0.
+        index: usize,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+impl Plan {
+    /// Checks and returns a plan: the segments of the streams in bytes, the requests before the steps, and those of one step.
+    ///
+    /// # Errors
+    /// A size, stream or place is invalid.
+    pub fn new(
+        segments: Vec<u64>,
+        startup: Vec<PlannedRequest>,
+        step: Vec<PlannedRequest>,
+    ) -> Result<Self, BadPlan> {
+        let valid = |&size: &u64| size > 0 && size <= LARGEST && size.is_multiple_of(DEVICE_PAGE);
+        if let Some(bad) = segments.iter().position(|size| *size != 0 && !valid(size)) {
+            return Err(BadPlan::Segment(bad));
+        }
+        for (part, requests) in [("startup", &startup), ("step", &step)] {
+            for (index, request) in requests.iter().enumerate() {
+                request.check(&segments).map_err(|why| BadPlan::Request { part, index, why })?;
+            }
+        }
+        Ok(Self { segments, startup, step })
+    }
+
+    /// Size in bytes of the segment of each stream; 0 if the stream has no planned block.
+    pub fn segments(&self) -> &[u64] {
+        &self.segments
+    }
+
+    /// The requests before the first planned step.
+    pub fn startup(&self) -> &[PlannedRequest] {
+        &self.startup
+    }
+
+    /// The requests of a step; empty if nothing repeats.
+    pub fn step(&self) -> &[PlannedRequest] {
+        &self.step
+    }
+
+    /// Returns the bytes of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().fold(0, |sum, &size| sum.saturating_add(size))
+    }
+
+    /// The request at a position: the requests before the steps, then those of the step.
+    fn at(&self, position: usize) -> Option<&PlannedRequest> {
+        self.startup.get(position).or_else(|| self.step.get(position.checked_sub(self.startup.len())?))
+    }
+
+    /// The position after `position`. After the last request of the step comes its first one.
+    fn after(&self, position: usize) -> usize {
+        let next = position + 1;
+        if next >= self.startup.len() + self.step.len() && !self.step.is_empty() {
+            self.startup.len()
+        } else {
+            next
+        }
+    }
+}
+
+impl PlannedRequest {
+    fn check(&self, segments: &[u64]) -> Result<(), &'static str> {
+        if self.size == 0 || self.size > LARGEST || !self.size.is_multiple_of(BLOCK_UNIT) {
+            return Err("the size is not from 512 bytes to 2^50 bytes in units of 512 bytes");
+        }
+        let segment = *segments.get(self.stream as usize).ok_or("the stream has no segment")?;
+        let Some(offset) = self.offset else { return Ok(()) };
+        if !offset.is_multiple_of(BLOCK_UNIT) {
+            return Err("the offset is not a multiple of 512 bytes");
+        }
+        let end = offset.checked_add(self.size).filter(|&end| end <= segment);
+        end.map(drop).ok_or("the block ends after its segment")
+    }
+
+    /// A number for the size and the stream.
+    fn key(&self) -> u64 {
+        key(self.size, self.stream)
+    }
+}
+
+fn key(size: u64, stream: u32) -> u64 {
+    size ^ u64::from(stream) << 51
+}
+
+/// A plan as written to a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    vramscope_plan: u32,
+    segments: Vec<u64>,
+    startup: Vec<(u64, u32, Option<u64>)>,
+    step: Vec<(u64, u32, Option<u64>)>,
+}
+
+impl TryFrom<PlanFile> for Plan {
+    type Error = BadPlan;
+
+    fn try_from(file: PlanFile) -> Result<Self, BadPlan> {
+        if file.vramscope_plan != VERSION {
+            return Err(BadPlan::Version(file.vramscope_plan));
+        }
+        let requests = |list: Vec<(u64, u32, Option<u64>)>| {
+            list.into_iter().map(|(size, stream, offset)| PlannedRequest { size, stream, offset }).collect()
+        };
+        Self::new(file.segments, requests(file.startup), requests(file.step))
+    }
+}
+
+impl From<Plan> for PlanFile {
+    fn from(plan: Plan) -> Self {
+        let rows = |list: Vec<PlannedRequest>| {
+            list.into_iter().map(|r| (r.size, r.stream, r.offset)).collect::<Vec<_>>()
+        };
+        Self {
+            vramscope_plan: VERSION,
+            segments: plan.segments,
+            startup: rows(plan.startup),
+            step: rows(plan.step),
+        }
+    }
+}
+
+/// How the requests of a program were served, as counts and bytes. Bytes are requested bytes, rounded up to multiples of 512.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanUse {
+    /// Requests at their planned places.
+    pub planned: Served,
+    /// Requests that the plan leaves to the allocator: their lifetimes do not repeat.
+    pub left: Served,
+    /// Requests that differ from the plan: another size, another order, or a private pool.
+    pub differing: Served,
+    /// Requests whose planned place was still in use.
+    pub in_use: Served,
+    /// Requests without memory at their planned place.
+    pub no_memory: Served,
+}
+
+/// A number of requests and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Number of requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Served {
+    /// Counts one more request.
+    pub fn count(&mut self, bytes: u64) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+impl PlanUse {
+    /// Returns the sum over all requests.
+    pub fn all(&self) -> Served {
+        let parts = [self.planned, self.left, self.differing, self.in_use, self.no_memory];
+        parts.iter().fold(Served::default(), |sum, part| Served {
+            requests: sum.requests + part.requests,
+            bytes: sum.bytes.saturating_add(part.bytes),
+        })
+    }
+}
+
+/// The position of a program in its plan.
+///
+/// A request that equals the next one of the plan advances the position. Any other request is served as without a plan and leaves
+/// the position unchanged. After such a request, the last eight requests are compared with the plan; where they occur in it exactly
+/// once, the program goes on behind them. So the plan resumes at the next part of the program that is unlike all others, usually within
+/// the same step.
+#[derive(Debug)]
+pub struct PlanFollower {
+    plan: std::sync::Arc<Plan>,
+    next: usize,
+    /// Whether the position is in doubt, because a request differed.
+    is_lost: bool,
+    /// Keys of the last requests, oldest first, as a ring that begins at `count % WINDOW`.
+    recent: [u64; WINDOW],
+    count: usize,
+    /// The position after each sequence of [`WINDOW`] requests that occurs once in the plan.
+    anchors: BTreeMap<u64, Option<usize>>,
+    /// Streams in the order of first use; the default stream is not listed.
+    streams: Vec<u64>,
+    /// How the requests were served so far.
+    pub usage: PlanUse,
+}
+
+/// What a plan says about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planned {
+    /// It has a place.
+    At(PlannedPlace),
+    /// The plan leaves it to the allocator.
+    Left,
+    /// It is not the request that the plan has next.
+    Differs,
+}
+
+impl PlanFollower {
+    /// Begins at the first request of a plan.
+    pub fn new(plan: std::sync::Arc<Plan>) -> Self {
+        let anchors = anchors(&plan);
+        Self {
+            plan,
+            next: 0,
+            is_lost: false,
+            recent: [0; WINDOW],
+            count: 0,
+            anchors,
+            streams: Vec::new(),
+            usage: PlanUse::default(),
+        }
+    }
+
+    /// Matches the next request: its pool, its stream, and its bytes rounded up to a multiple of 512.
+    pub fn request(&mut self, pool: PoolId, stream: u64, size: u64) -> Planned {
+        if pool != PoolId::default() {
+            return Planned::Differs;
+        }
+        let stream = self.number_of(stream);
+        self.recent[self.count % WINDOW] = key(size, stream);
+        self.count += 1;
+        let expected = self.plan.at(self.next).filter(|r| r.size == size && r.stream == stream).copied();
+        if expected.is_some() {
+            self.next = self.plan.after(self.next);
+        }
+        self.is_lost |= expected.is_none();
+        if self.is_lost && self.count >= WINDOW {
+            self.find_again();
+        }
+        let Some(PlannedRequest { offset, .. }) = expected else { return Planned::Differs };
+        let segment = self.plan.segments.get(stream as usize).copied().unwrap_or(0);
+        offset.map_or(Planned::Left, |offset| Planned::At(PlannedPlace { offset, size, segment }))
+    }
+
+    /// Goes to the only position of the plan whose last requests are those of the program.
+    fn find_again(&mut self) {
+        let last = (self.count..self.count + WINDOW).map(|at| self.recent[at % WINDOW]);
+        if let Some(&Some(position)) = self.anchors.get(&hash(last)) {
+            self.next = position;
+            self.is_lost = false;
+        }
+    }
+
+    fn number_of(&mut self, stream: u64) -> u32 {
+        if stream == 0 {
+            return 0;
+        }
+        let known = self.streams.iter().position(|&known| known == stream);
+        let index = known.unwrap_or_else(|| {
+            self.streams.push(stream);
+            self.streams.len() - 1
+        });
+        u32::try_from(index + 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// The position after each window of the plan; `None` if windows with different next positions are equal.
+fn anchors(plan: &Plan) -> BTreeMap<u64, Option<usize>> {
+    let mut anchors: BTreeMap<u64, Option<usize>> = BTreeMap::new();
+    let mut note = |window: &[u64], next: usize| {
+        let found = anchors.entry(hash(window.iter().copied())).or_insert(Some(next));
+        if *found != Some(next) {
+            *found = None;
+        }
+    };
+    let startup = plan.startup.len();
+    let first: Vec<u64> = plan.startup.iter().chain(&plan.step).map(PlannedRequest::key).collect();
+    for (i, window) in first.windows(WINDOW).enumerate() {
+        note(window, plan.after(i + WINDOW - 1));
+    }
+    // Windows that begin in one step and end in a later one.
+    let step = &first[startup..];
+    for end in 0..step.len() {
+        let window: Vec<u64> =
+            (0..WINDOW).rev().map(|back| step[(end + WINDOW * step.len() - back) % step.len()]).collect();
+        note(&window, plan.after(startup + end));
+    }
+    anchors
+}
+
+/// Two windows with the same hash are taken as equal. A wrong position costs planned places, never correctness.
+fn hash(window: impl Iterator<Item = u64>) -> u64 {
+    window.fold(0, |hash: u64, key| (hash ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::Arc;
+
+    use super::*;
+
+    const PAGE: u64 = DEVICE_PAGE;
+
+    fn requests(sizes: &[u64]) -> Vec<PlannedRequest> {
+        let places = sizes.iter().scan(0, |at, &size| {
+            let offset = *at;
+            *at += size * 512;
+            Some(PlannedRequest { size: size * 512, stream: 0, offset: Some(offset) })
+        });
+        places.collect()
+    }
+
+    fn follow(follower: &mut PlanFollower, sizes: &[u64]) -> String {
+        let one = |size: &u64| match follower.request(PoolId::default(), 0, size * 512) {
+            Planned::At(_) => 'p',
+            Planned::Left => 'l',
+            Planned::Differs => 'd',
+        };
+        sizes.iter().map(one).collect()
+    }
+
+    #[test]
+    fn steps_repeat_after_the_startup() {
+        let plan = Plan::new(vec![PAGE], requests(&[1, 2]), requests(&[3, 4, 5])).unwrap();
+        let mut follower = PlanFollower::new(Arc::new(plan));
+        assert_eq!(follow(&mut follower, &[1, 2, 3, 4, 5, 3, 4, 5, 3]), "ppppppppp");
+    }
+
+    #[test]
+    fn an_extra_request_differs_alone() {
+        let plan = Plan::new(vec![PAGE], Vec::new(), requests(&[3, 4, 5])).unwrap();
+        let mut follower = PlanFollower::new(Arc::new(plan));
+        assert_eq!(follow(&mut follower, &[3, 4, 9, 5, 3]), "ppdpp");
+    }
+
+    #[test]
+    fn a_missing_request_is_skipped_after_eight_others() {
+        let step: Vec<u64> = (1..=20).collect();
+        let plan = Plan::new(vec![PAGE], Vec::new(), requests(&step)).unwrap();
+        let mut follower = PlanFollower::new(Arc::new(plan));
+        let without_3: Vec<u64> = step.iter().copied().filter(|&size| size != 3).collect();
+        assert_eq!(follow(&mut follower, &without_3), "ppddddddddppppppppp");
+        assert_eq!(follow(&mut follower, &step), "p".repeat(20));
+    }
+
+    #[test]
+    fn a_program_that_begins_in_a_step_finds_its_place() {
+        let step: Vec<u64> = (1..=20).collect();
+        let plan = Plan::new(vec![PAGE], requests(&[30, 31]), requests(&step)).unwrap();
+        let mut follower = PlanFollower::new(Arc::new(plan));
+        assert_eq!(follow(&mut follower, &step[5..]), "ddddddddppppppp");
+        assert_eq!(follow(&mut follower, &step), "p".repeat(20));
+    }
+
+    #[test]
+    fn streams_are_numbered_by_first_use() {
+        let on = |stream| PlannedRequest { size: 512, stream, offset: Some(0) };
+        let plan = Plan::new(vec![PAGE, PAGE, PAGE], Vec::new(), vec![on(1), on(0), on(2)]).unwrap();
+        let mut follower = PlanFollower::new(Arc::new(plan));
+        for stream in [0x77, 0, 0x55, 0x77, 0, 0x55] {
+            let planned = follower.request(PoolId::default(), stream, 512);
+            assert!(matches!(planned, Planned::At(_)), "{stream:#x}");
+        }
+        assert_eq!(follower.request(PoolId(0, 1), 0x77, 512), Planned::Differs);
+    }
+
+    #[test]
+    fn invalid_plans_are_refused() {
+        let one = |size, stream, offset| {
+            Plan::new(vec![PAGE], vec![PlannedRequest { size, stream, offset }], Vec::new())
+        };
+        assert!(one(512, 0, Some(PAGE - 512)).is_ok());
+        for (size, stream, offset) in [
+            (512, 0, Some(PAGE)),
+            (512, 0, Some(u64::MAX - 511)),
+            (512, 0, Some(5)),
+            (512, 1, None),
+            (0, 0, None),
+            (500, 0, None),
+            (u64::MAX - 511, 0, Some(0)),
+        ] {
+            assert!(matches!(one(size, stream, offset), Err(BadPlan::Request { .. })), "{size} {offset:?}");
+        }
+        for segment in [1, PAGE + 512, 1 << 51, u64::MAX] {
+            let bad = Plan::new(vec![0, segment], Vec::new(), Vec::new());
+            assert_eq!(bad, Err(BadPlan::Segment(1)), "{segment}");
+        }
+    }
+}

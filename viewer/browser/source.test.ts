@@ -108,7 +108,7 @@ test.skipIf(TRANSPORT === 'worker')('a file among several of its name, and none 
   await choices.getByRole('button', { name: join(dir, 'b/model.py') }).click();
   await expect.poll(async () => (await lines(page))[0]).toEqual(['', '', '', '', '', '1', '# b']);
   await expect.poll(async () => (await state(page))['choice']).toBe('1');
-  // A link is no file of the folder.
+  // Links are not followed.
   await page.getByRole('button', { name: 'All files' }).click();
   await files.locator('tr', { hasText: 'train.py' }).click();
   await page.getByText(/^No file in .* has the name of \/build\/7\/job\/train\.py\.$/).waitFor();

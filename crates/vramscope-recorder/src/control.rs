@@ -18,7 +18,7 @@ use std::time::Duration;
 use vramscope_basics::lock;
 
 use crate::log::LogCopy;
-use crate::requests::{Asked, RECORDER_FOLDER, RINGS, Requests};
+use crate::requests::{Asked, READER, RECORDER_FOLDER, RINGS, Requests};
 use crate::running::{RunningProcess, is_running};
 
 /// Name of the socket in the recorder's folder.
@@ -183,7 +183,7 @@ impl RunningRecorder {
             _ => ControlError::NoProcess(process),
         })?;
         // A process keeps the libraries of earlier recordings.
-        let folder = folders(&maps).into_iter().find_map(|folder| {
+        let folder = folders(&maps).into_iter().chain(locked_folders(process)).find_map(|folder| {
             let folder = File::open(folder).ok()?;
             fs::symlink_metadata(address(&folder)).is_ok().then_some(folder)
         });
@@ -235,6 +235,13 @@ impl RunningRecorder {
             _ => Err(ended),
         }
     }
+}
+
+/// The folders of the recorders that a process runs itself: it holds a locked file in each.
+fn locked_folders(process: u32) -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let paths = files.filter_map(|file| fs::read_link(file.path()).ok());
+    paths.filter(|path| path.ends_with(READER)).filter_map(|path| path.parent().map(Path::to_owned))
 }
 
 /// The path of the link to a ring in memory; any other path as it is. The name of such a ring (`library/ring_file.rs`) is its link's path, with

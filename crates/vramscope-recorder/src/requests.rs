@@ -12,6 +12,8 @@ use crate::running::RunningProcess;
 pub(crate) const RECORDER_FOLDER: &str = "vramscope-recorder-";
 /// The folder of the rings in the run's folder.
 pub(crate) const RINGS: &str = "rings";
+/// The file in the run's folder that its recorder locks.
+pub(crate) const READER: &str = "reader";
 
 /// A request to the thread that reads the rings. It is answered once the logs have all events of that moment.
 #[derive(Debug)]

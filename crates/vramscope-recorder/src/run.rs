@@ -19,16 +19,13 @@ use vramscope_trace::LogFact;
 use crate::control;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
-use crate::requests::{Asked, RECORDER_FOLDER, RINGS, Requests};
+use crate::requests::{Asked, READER, RECORDER_FOLDER, RINGS, Requests};
 use crate::ring::{AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS, AT_REFUSES, AT_TAIL};
 use crate::running::{RunningProcess, is_running};
 use crate::symbols::LIBRARY_NAME;
 
 /// The library of recorded processes; empty on systems without one.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_recorder.so"));
-
-/// The locked file in the run's folder.
-const READER: &str = "reader";
 
 /// How often the rings are read. A look costs the recorded process: its processor has to fetch what this one has read. A ring fills in 25 ms at
 /// the fastest.

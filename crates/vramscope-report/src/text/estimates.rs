@@ -13,7 +13,7 @@ impl Page<'_> {
         match estimates.estimates.len() {
             0 => self.heading("No estimated change lowers the peak"),
             several => {
-                self.heading(&format!("Estimates: {} lower the peak", counted(several as u64, "change")))
+                self.heading(&format!("Estimates: {} lower the peak", counted(several as u64, "change")));
             }
         }
         for text in basis(estimates) {

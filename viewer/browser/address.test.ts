@@ -1,5 +1,6 @@
 // The page's state is stored in its address.
 
+import { isDeepStrictEqual } from 'node:util';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
@@ -20,6 +21,16 @@ const shown = (page: Page) =>
     selected: document.querySelector<HTMLElement>('[data-selected]')?.dataset['selected'],
     matches: document.querySelector('.search-result')!.textContent,
   }));
+
+/** The same, once it no longer changes: the timeline is drawn again with the matches of a search. */
+async function settled(page: Page) {
+  for (let before = await shown(page); ; ) {
+    await page.waitForTimeout(500);
+    const now = await shown(page);
+    if (isDeepStrictEqual(now, before)) return now;
+    before = now;
+  }
+}
 
 test('a reloaded page shows the same state', async ({ open }) => {
   const page = await open(await serving(LEAK, OOM));
@@ -49,7 +60,7 @@ test('a reloaded page shows the same state', async ({ open }) => {
       moment: expect.any(String),
       selected: expect.any(String),
     });
-  const [kept, before] = [await state(page), await shown(page)];
+  const [kept, before] = [await state(page), await settled(page)];
   await page.reload();
   await page.locator('aside[data-selected]').waitFor();
   await expect.poll(() => shown(page)).toEqual(before);

@@ -13,7 +13,7 @@ const selectedTab = (page: Page) => page.getByRole('tab', { selected: true }).te
 
 test('digits show the views, arrow keys move between tabs', async ({ open }) => {
   const page = await open(await serving(LEAK));
-  for (const [i, view] of [...VIEWS.entries()].reverse()) {
+  for (const [i, view] of [...VIEWS.slice(0, 9).entries()].reverse()) {
     await page.keyboard.press(String(i + 1));
     await expect.poll(() => selectedTab(page)).toBe(TITLES[view]);
   }

@@ -34,7 +34,7 @@ test('an empty recording beside another', async ({ open }) => {
   await fileMenu(page).selectOption({ label: 'empty.json' });
   await page.getByText('This file has no device data').waitFor();
   await fileMenu(page).selectOption({ label: 'known.json' });
-  await page.locator('.compare-view, .overview, .whatif-view').first().waitFor();
+  await page.locator(`.${VIEWS.at(-1)}-view`).waitFor();
 });
 
 test('an unused device beside a used one', async ({ open }) => {

@@ -356,12 +356,6 @@ impl PlanReplay {
     /// Largest number of dynamic lines.
     pub const MOST_LINES: usize = 10;
 
-    /// Returns the requests that were not at their planned places.
-    pub fn dynamic(&self) -> Served {
-        let (all, planned) = (self.usage.all(), self.usage.planned);
-        Served { requests: all.requests - planned.requests, bytes: all.bytes.saturating_sub(planned.bytes) }
-    }
-
     /// Returns the planned part of the requested bytes, from 0 to 1; 1 if there are none.
     pub fn covered(&self) -> f64 {
         let all = self.usage.all().bytes;

@@ -8,6 +8,7 @@ mod program_part;
 
 use std::cmp::Reverse;
 use std::hash::BuildHasher as _;
+use std::ops::RangeInclusive;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
@@ -190,35 +191,37 @@ fn measured(history: &History, starts: &[usize], phases: &mut [StepPhase]) -> Ve
             phase_number += 1;
         }
         for phase in phases.iter_mut().skip(phase_number).take(2).filter(|p| p.from <= moment) {
-            if counters.allocated > phase.peak {
-                phase.peak = counters.allocated;
-                phase.peak_moment = moment;
-            }
-            if moment == phase.from {
-                phase.kept -= counters.allocated as i64;
-            }
-            if moment == phase.to {
-                phase.kept += counters.allocated as i64;
-            }
+            let bytes = (&mut phase.peak, &mut phase.peak_moment, &mut phase.kept);
+            see(phase.from..=phase.to, bytes, moment, counters.allocated);
         }
         while steps.get(number).is_some_and(|s| s.to < moment) {
             number += 1;
         }
         // The last moment of a step is the first moment of the next one.
         for step in steps.iter_mut().skip(number).take(2).filter(|s| s.from <= moment) {
-            if counters.allocated > step.peak {
-                step.peak = counters.allocated;
-                step.peak_moment = moment;
-            }
-            if moment == step.from {
-                step.kept -= counters.allocated as i64;
-            }
-            if moment == step.to {
-                step.kept += counters.allocated as i64;
-            }
+            let bytes = (&mut step.peak, &mut step.peak_moment, &mut step.kept);
+            see(step.from..=step.to, bytes, moment, counters.allocated);
         }
     }
     steps
+}
+
+/// Updates the peak of an interval, its moment, and the bytes that the interval keeps, with the allocated bytes at a moment in it.
+fn see(
+    interval: RangeInclusive<Moment>,
+    (peak, peak_moment, kept): (&mut u64, &mut Moment, &mut i64),
+    moment: Moment,
+    allocated: u64,
+) {
+    if allocated > *peak {
+        (*peak, *peak_moment) = (allocated, moment);
+    }
+    if moment == *interval.start() {
+        *kept -= allocated as i64;
+    }
+    if moment == *interval.end() {
+        *kept += allocated as i64;
+    }
 }
 
 /// Counts the allocations of each phase.

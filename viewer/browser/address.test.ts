@@ -82,7 +82,7 @@ test('moments, groups and settings are kept', async ({ open }) => {
   await page.locator('tr[data-row="2"][aria-selected="true"]').waitFor();
   await show(page, 'moment');
   await page.locator('.moment-view[data-moment="900"][data-against="1398"]').waitFor();
-  expect(await page.getByRole('combobox', { name: 'Group by' }).inputValue()).toBe('function');
+  await expect.poll(() => page.getByRole('combobox', { name: 'Group by' }).inputValue()).toBe('function');
 });
 
 test('the page follows an edited address and Back', async ({ open }) => {

@@ -34,7 +34,7 @@ test('rows are sorted by every column, and a row selects its allocation', async 
   const all = await allocations(engineOf(LEAK));
   const page = await open(`${await serving(LEAK)}#view=allocations`);
   await waitForRows(page, all.length);
-  expect(await numberOf(page, '.allocations-view', 'data-bytes')).toBe(all.reduce((sum, a) => sum + a.bytes, 0));
+  await expect.poll(() => numberOf(page, '.allocations-view', 'data-bytes')).toBe(all.reduce((sum, a) => sum + a.bytes, 0));
   const sizes = all.map((a) => a.bytes).sort((a, b) => b - a);
   const shown = (await column(page, 0)).map(exact);
   expect(shown.length).toBeGreaterThan(5);
@@ -207,12 +207,12 @@ test.for([0, 700])(ENTER, async (delay, { open }) => {
 
   await page.keyboard.press('Escape');
   expect(await page.evaluate(() => document.activeElement?.id)).toBe('timeline');
-  expect(await box.inputValue()).toBe('layer1');
+  await expect.poll(() => box.inputValue()).toBe('layer1');
   await page.keyboard.press('Escape');
   await expect.poll(async () => (await state(page))['selected']).toBeUndefined();
   await page.keyboard.press('Escape');
   await expect.poll(async () => (await state(page))['search']).toBeUndefined();
-  expect(await box.inputValue()).toBe('');
+  await expect.poll(() => box.inputValue()).toBe('');
 
   await page.goBack();
   await expect.poll(async () => (await state(page))['selected']).toBe(selected);

@@ -23,7 +23,7 @@ test('an empty recording', async ({ open }) => {
   const page = await open(await serving(empty()), { draws: false });
   await page.getByText('This file has no device data').waitFor();
   for (const key of ['1', '5', '+', '-', 'ArrowLeft', 'ArrowDown', ']', '[', '0', ',']) await page.keyboard.press(key);
-  expect(await page.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
 });
 
 test('an empty recording beside another', async ({ open }) => {
@@ -54,20 +54,20 @@ test('segments without a history', async ({ open }) => {
   expect(said.compare).toContain('nothing to compare with');
   await page.getByText('No events were recorded').waitFor();
   for (const key of ['+', '-', 'ArrowLeft', 'ArrowDown', ']', '[', '0', ',']) await page.keyboard.press(key);
-  expect(await page.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
   await show(page, 'state');
   const data = await page.locator('.state-view').evaluate((view) => ({ ...view.dataset }));
   expect(data).toMatchObject({ moment: '0', allocated: String(14 << 20), active: String(14 << 20), reserved: String(22 << 20) });
   await show(page, 'segments');
-  expect(await numberOf(page, '.segments-view', 'data-segments')).toBe(2);
+  await expect.poll(() => numberOf(page, '.segments-view', 'data-segments')).toBe(2);
   await show(page, 'moment');
-  expect(await numberOf(page, '.moment-view', 'data-total')).toBe(14 << 20);
+  await expect.poll(() => numberOf(page, '.moment-view', 'data-total')).toBe(14 << 20);
   expect((await tableRows(page, /^Allocated by/)).length).toBeGreaterThan(0);
 });
 
 test('without times there is no axis of time', async ({ open }) => {
   const page = await open(`${await serving(known(12, { times: false }).file)}#axis=time&view=timeline`);
-  expect(await page.getByRole('combobox', { name: 'Along' }).locator('option').allTextContents()).toEqual(['events']);
+  await expect.poll(() => page.getByRole('combobox', { name: 'Along' }).locator('option').allTextContents()).toEqual(['events']);
   await texts(page);
   await expect.poll(async () => (await state(page))['axis']).toBeUndefined();
 });

@@ -83,7 +83,7 @@ test('the memory without the loader, in every view: four steps', async ({ open }
   await redrawn(page, () => page.getByRole('menuitem', { name: 'Without allocations through load (data.py)' }).click());
   expect(await chips(page)).toEqual(['Without load (data.py)']);
   await expect.poll(async () => (await tree(page))[0]).toEqual([1, 'all allocated', 170, 0]);
-  expect(await numberOf(page, '.moment-view', 'data-found')).toBe(170 * MIB);
+  await expect.poll(() => numberOf(page, '.moment-view', 'data-found')).toBe(170 * MIB);
   await page.getByText('170.00 MiB of 200.00 MiB match').waitFor();
   // The table of groups, the allocations and the comparison have the same allocations.
   expect((await tableRows(page, 'Allocated by line')).map(([line]) => line)).not.toContain('data.py:7 load');
@@ -96,7 +96,7 @@ test('the memory without the loader, in every view: four steps', async ({ open }
   await page.reload();
   await expect.poll(() => chips(page)).toEqual(['Without load (data.py)']);
   await show(page, 'moment');
-  expect(await numberOf(page, '.moment-view', 'data-found')).toBe(170 * MIB);
+  await expect.poll(() => numberOf(page, '.moment-view', 'data-found')).toBe(170 * MIB);
   // The search adds to it.
   await page.getByRole('searchbox').fill('>=40MiB');
   await page.locator('#search-result [data-matches="2"]').waitFor();
@@ -140,7 +140,7 @@ test('where a library allocates, as one frame that expands: four steps', async (
   await row(page, 'torch/nn/linear.py:5 linear').press('Shift+M');
   await expect.poll(async () => (await tree(page)).some(([, call]) => call.startsWith('torch'))).toBe(false);
   expect((await tree(page))[0]).toEqual([1, 'all allocated', 200, 0]);
-  expect(await page.locator('.moment-view').getAttribute('data-found')).toBe(null);
+  await expect.poll(() => page.locator('.moment-view').getAttribute('data-found')).toBe(null);
   // 4: all of it is undone.
   await page.getByRole('button', { name: 'Remove all' }).click();
   expect(await chips(page)).toEqual([]);
@@ -169,7 +169,7 @@ test('the recursion of a function, with keys alone', async ({ open }) => {
   const menu = page.getByRole('menu', { name: /^Transforms of forward/ });
   await menu.waitFor();
   expect(await violations(page)).toEqual([]);
-  expect(await menu.getByRole('menuitem').allTextContents()).toContain('Expand forward (model.py) e');
+  await expect.poll(() => menu.getByRole('menuitem').allTextContents()).toContain('Expand forward (model.py) e');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Escape');
   await menu.waitFor({ state: 'hidden' });

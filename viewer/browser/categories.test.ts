@@ -44,7 +44,7 @@ const categoriesAt = async (page: Page, canvas: string, x: number, dark = false)
 for (const dark of [false, true]) {
   test(`categories provide the colors if known, dark: ${dark}`, async ({ open }) => {
     const page = await open(`${await serving(told().file)}#view=timeline`, { colorScheme: dark ? 'dark' : 'light', ...canvas });
-    expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('category');
+    await expect.poll(() => page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('category');
     // The fifth of eight moments: a parameter, an activation above it, and a gradient above both.
     await expect.poll(() => categoriesAt(page, PLOT, 4.5 / 8, dark)).toEqual(['parameter', 'gradient', 'activation']);
     // The bands are in the order of all categories, not in the order of allocation.
@@ -55,14 +55,14 @@ for (const dark of [false, true]) {
     await expect.poll(async () => (await state(page))['color']).toBe('size');
     await page.reload();
     await drawn(page);
-    expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('size');
+    await expect.poll(() => page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('size');
   });
 }
 
 test('without known categories, stacks provide the colors and there are no bands', async ({ open }) => {
   const page = await open(`${await serving(segmentsOnly())}#view=timeline`);
-  expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('stack');
-  expect(await page.locator(BANDS).count()).toBe(0);
+  await expect.poll(() => page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('stack');
+  await expect.poll(() => page.locator(BANDS).count()).toBe(0);
 });
 
 test('the bands match the report at the peak, and the tooltip shows them', async ({ open }) => {
@@ -142,7 +142,7 @@ test('an allocation shows its category, the evidence and the module', async ({ o
   const page = await open(`${await serving(file)}#view=timeline&selected=1`);
   const details = page.locator('aside[data-selected="1"]');
   await expect.poll(() => details.textContent()).toContain('activation: recorded');
-  expect(await details.textContent()).toContain('layernet.act');
+  await expect.poll(() => details.textContent()).toContain('layernet.act');
   const plot = await plotBox(page);
   await page.mouse.move(plot.x + (3.5 / 8) * plot.width, plot.y + plot.height - 6);
   await expect.poll(() => page.locator('.part-tooltip').textContent()).toContain('parameter: recorded');

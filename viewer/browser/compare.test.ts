@@ -12,12 +12,11 @@ const [a, b] = [report(A).devices[0], report(B).devices[0]];
 test('both recordings are shown, with growth, peaks and settings', async ({ open }) => {
   const page = await open(`${await serving(A, B)}#way=moments`);
   await show(page, 'compare');
-  expect(await page.locator('.small-title').allTextContents()).toEqual([
-    expect.stringContaining('leak.pickle'),
-    expect.stringContaining('oom.pickle'),
-  ]);
-  expect(await numberOf(page, '.growth', 'data-a')).toBe(a.peak_allocated_bytes);
-  expect(await numberOf(page, '.growth', 'data-b')).toBe(b.peak_allocated_bytes);
+  await expect
+    .poll(() => page.locator('.small-title').allTextContents())
+    .toEqual([expect.stringContaining('leak.pickle'), expect.stringContaining('oom.pickle')]);
+  await expect.poll(() => numberOf(page, '.growth', 'data-a')).toBe(a.peak_allocated_bytes);
+  await expect.poll(() => numberOf(page, '.growth', 'data-b')).toBe(b.peak_allocated_bytes);
   const rows = await tableRows(page, /^Allocated by line/);
   const column = (at: number) => rows.map((row) => exact(row[at]!)).reduce((x, y) => x + y, 0);
   expect([column(2), column(3), column(1)]).toEqual([
@@ -90,9 +89,9 @@ test("the changes match the command's", async ({ open }) => {
   await show(page, 'compare');
   const items = page.locator('.what-changed ol > li');
   await items.first().waitFor();
-  expect(await items.first().getAttribute('data-kind')).toBe('scaled');
+  await expect.poll(() => items.first().getAttribute('data-kind')).toBe('scaled');
   expect(Number(await items.first().getAttribute('data-bytes'))).toBe(first.difference_bytes);
-  expect(await items.first().textContent()).toContain(first.text);
+  await expect.poll(() => items.first().textContent()).toContain(first.text);
   const rows = await tableRows(page, 'Categories at the peaks');
   expect(rows.map((row) => [row[0], exact(row[1]!), exact(row[2]!)]).sort()).toEqual(
     device.categories
@@ -143,11 +142,11 @@ test('another file can be chosen in every view', async ({ open }) => {
   await showsPeak(page, b.peak_allocated_bytes);
   await page.getByRole('img', { name: `at most ${bytes(b.peak_allocated_bytes)} allocated` }).waitFor();
   await show(page, 'moment');
-  expect(await numberOf(page, '.moment-view', 'data-total')).toBe(b.peak_allocated_bytes);
+  await expect.poll(() => numberOf(page, '.moment-view', 'data-total')).toBe(b.peak_allocated_bytes);
   await show(page, 'whatif');
   await page.locator(`.whatif-view[data-settings="${replay(B).devices[0].what_if.length}"]`).waitFor();
   await show(page, 'compare');
-  expect(await page.locator('.compare-view').getAttribute('data-other')).toBe('0.0');
+  await expect.poll(() => page.locator('.compare-view').getAttribute('data-other')).toBe('0.0');
   await show(page, 'segments');
   await fileMenu(page).selectOption('0');
   await page.locator('.segments-view[data-segments="11"]').waitFor();

@@ -13,17 +13,17 @@ test('the device that ran out of memory is the default, and the other device men
   await ready(page, 'overview');
   await showsPeak(page, 20 * MIB);
   const devices = page.getByRole('group', strip).getByRole('button');
-  expect(await devices.count()).toBe(2);
-  expect(await devices.allInnerTexts()).toEqual(['GPU 0 40.00 MiB peak', 'GPU 1 20.00 MiB peak out of memory']);
+  await expect.poll(() => devices.count()).toBe(2);
+  await expect.poll(() => devices.allInnerTexts()).toEqual(['GPU 0 40.00 MiB peak', 'GPU 1 20.00 MiB peak out of memory']);
   // All are drawn to the same scale.
   await expect.poll(() => devices.locator('path').count()).toBe(2);
-  expect(await devices.nth(1).locator('path').getAttribute('d')).toContain('V50H');
-  expect(await devices.nth(0).locator('path').getAttribute('d')).toContain('V0H');
+  await expect.poll(() => devices.nth(1).locator('path').getAttribute('d')).toContain('V50H');
+  await expect.poll(() => devices.nth(0).locator('path').getAttribute('d')).toContain('V0H');
 
   await devices.nth(0).click();
   await showsPeak(page, 40 * MIB);
   await expect.poll(async () => (await state(page))['device']).toBe('0');
-  expect(await devices.nth(0).getAttribute('aria-pressed')).toBe('true');
+  await expect.poll(() => devices.nth(0).getAttribute('aria-pressed')).toBe('true');
   await page.reload();
   await ready(page, 'overview');
   await showsPeak(page, 40 * MIB);
@@ -31,7 +31,7 @@ test('the device that ran out of memory is the default, and the other device men
   await page.getByRole('button', { name: 'Show GPU 1' }).click();
   await showsPeak(page, 20 * MIB);
   await page.getByRole('heading', { name: /^Out of memory: 70.00 MiB/ }).waitFor();
-  expect(await page.getByRole('heading', { name: 'ran out of memory' }).count()).toBe(0);
+  await expect.poll(() => page.getByRole('heading', { name: 'ran out of memory' }).count()).toBe(0);
   await expect.poll(async () => (await state(page))['device']).toBeUndefined();
   await page.goBack();
   await showsPeak(page, 40 * MIB);

@@ -31,7 +31,7 @@ test('a dropped file opens beside the others and can be compared', async ({ open
   await show(page, 'overview');
   await showsPeak(page, OOM);
   await show(page, 'compare');
-  expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
+  await expect.poll(() => numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
 
 test('the button opens files too', async ({ open }) => {
@@ -59,7 +59,7 @@ test('a file that is not a recording is refused with a reason, and the page stay
   await alert.getByRole('button', { name: 'Dismiss' }).click();
   await expect.poll(() => alert.textContent()).toBe('');
   await show(page, 'state');
-  expect(await numberOf(page, '.state-view', 'data-moment')).toBe(report(LEAK).devices[0].peak_event + 1);
+  await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(report(LEAK).devices[0].peak_event + 1);
   expect(await fileNames(page)).toHaveLength(1);
 });
 
@@ -83,7 +83,7 @@ test('several files open one after the other, of any kind', async ({ open }) => 
   await expect
     .poll(() => fileNames(page))
     .toEqual(['leak.pickle', 'oom.pickle', 'packed.json.gz', 'own.vramscope', 'training.pickle.zst']);
-  expect(await page.getByRole('alert').textContent()).toContain('notes.txt: ');
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('notes.txt: ');
   await showsPeak(page, TRAINING);
 });
 
@@ -103,7 +103,7 @@ test('hostile and truncated files are refused with a sentence, and the page cont
   await drop(page, OOM);
   await expect.poll(() => fileMenu(page).inputValue()).not.toBe('0');
   await show(page, 'compare');
-  expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
+  await expect.poll(() => numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
 
 /** Events of this many bytes, 4 MiB of them. */
@@ -130,7 +130,7 @@ test('reading can be canceled, and open files stay', async ({ open }) => {
   await reading.waitFor({ state: 'detached' });
   // The following files are canceled too.
   expect(await fileNames(page)).toEqual(['leak.pickle']);
-  expect(await page.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
   await show(page, 'state');
   await drop(page, LONG);
   await reading.waitFor();
@@ -165,7 +165,7 @@ test('the page warns before it reads a file that may not fit', async ({ open, sk
     );
   await page.keyboard.press('Escape');
   await doubt('huge.pickle').waitFor({ state: 'detached' });
-  expect(await page.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
   // A packed file expands, and can be read anyway.
   const start = Buffer.concat([gzipSync('These are notes.'), Buffer.alloc(4 << 20)]);
   await drop(page, { name: 'packed.gz', bytes: start, times: 40 });
@@ -244,7 +244,7 @@ test('a double click closes one file', async ({ open }) => {
   await page.goBack();
   await show(page, 'state');
   await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(report(OOM).devices[0].peak_event + 1);
-  expect(await page.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
   expect(await fileNames(page)).toEqual(['oom.pickle']);
 });
 
@@ -259,7 +259,7 @@ test('a file closed by another page is reported, and closes here too', async ({ 
   await one.getByRole('button', { name: 'Close leak.pickle' }).click();
   await expect.poll(() => fileNames(one)).toEqual(['oom.pickle']);
   await show(one, 'moment');
-  expect(await one.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => one.getByRole('alert').textContent()).toBe('');
 });
 
 test('dragged text is not treated as a file', async ({ open }) => {
@@ -271,6 +271,6 @@ test('dragged text is not treated as a file', async ({ open }) => {
       document.body.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
     }
   });
-  expect(await page.locator('.drop').count()).toBe(0);
-  expect(await page.getByRole('alert').textContent()).toBe('');
+  await expect.poll(() => page.locator('.drop').count()).toBe(0);
+  await expect.poll(() => page.getByRole('alert').textContent()).toBe('');
 });

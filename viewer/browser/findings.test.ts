@@ -15,7 +15,7 @@ test("a leak's link finds the kept blocks, and no freed block of the line", asyn
   await ready(page, 'overview');
   await page.locator('.finding-rows').getByRole('button', { name: leak.line.name }).click();
   await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-matches')).toBe(leak.kept);
-  expect(await numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
+  await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
   await expect.poll(() => state(page)).toMatchObject({ view: 'timeline', search: 'leak:1' });
   await page.reload();
   await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-matches')).toBe(leak.kept);
@@ -27,7 +27,9 @@ test('the leak of the example is shown with its growth', async ({ open }) => {
   expect(leak.kept_bytes_by_then.at(-1)).toBe(leak.kept_bytes);
   const page = await open(await serving(file));
   await ready(page, 'overview');
-  expect(await page.locator('.leak-growth').first().getAttribute('aria-label')).toContain('Kept, by tenths of the run');
+  await expect
+    .poll(() => page.locator('.leak-growth').first().getAttribute('aria-label'))
+    .toContain('Kept, by tenths of the run');
 });
 
 test('a leak shows its bytes per step, if steps are known', async ({ open }) => {
@@ -50,7 +52,7 @@ test('a leak on another GPU is mentioned on this one', async ({ open }) => {
   await page.getByText(`${bytes(other.leaks[0].kept_bytes)} kept to the end`).waitFor();
   await page.getByRole('button', { name: 'Show GPU 1' }).click();
   await page.getByRole('heading', { name: 'One line may leak' }).waitFor();
-  expect(await page.getByRole('heading', { name: 'GPU 1: ' }).count()).toBe(0);
+  await expect.poll(() => page.getByRole('heading', { name: 'GPU 1: ' }).count()).toBe(0);
 });
 
 test('a region leads to its run with the highest peak', async ({ open }) => {

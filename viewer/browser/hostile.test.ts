@@ -25,8 +25,8 @@ async function walk(page: Page): Promise<void> {
     ).toBe(0);
   }
   // A list shows the end of a long name, and its title the whole name.
-  expect(await page.locator('.file-select option').first().textContent()).toContain('document.title=');
-  expect(await page.locator('.file-select').getAttribute('title')).toContain('<img src=x');
+  await expect.poll(() => page.locator('.file-select option').first().textContent()).toContain('document.title=');
+  await expect.poll(() => page.locator('.file-select').getAttribute('title')).toContain('<img src=x');
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Color' }).selectOption('stack');
   await legend(page).getByText(HOSTILE).waitFor();
@@ -42,7 +42,7 @@ async function walk(page: Page): Promise<void> {
   await page.getByRole('searchbox').fill(`"${HOSTILE.replaceAll('"', '')}"`);
   await expect.poll(() => page.locator('#search-result').textContent()).toMatch(/match/);
   expect(await page.title()).toBe('vramscope');
-  expect(await page.locator('img').count()).toBe(0);
+  await expect.poll(() => page.locator('img').count()).toBe(0);
 }
 
 test('no name runs as code', async ({ open }) => {

@@ -49,7 +49,7 @@ test('two moments stand in the order of time, whichever was chosen first, and th
       ['-94,371,840 bytes', '94,371,840 bytes', '0 bytes'],
       ['2,097,152 bytes', '10,485,760 bytes', '12,582,912 bytes'],
     ]);
-    expect(await page.locator('.moment-view h2').textContent()).toBe('-88.00 MiB from event 2 to the end');
+    await expect.poll(() => page.locator('.moment-view h2').textContent()).toBe('-88.00 MiB from event 2 to the end');
   }
 });
 
@@ -71,7 +71,7 @@ test('a row of the allocations shows its stack, is read aloud, and stays chosen 
   await page
     .getByRole('option', { name: /^Size 10\.00 MiB Requested 10\.00 MiB Category .* Line .*model\.py:2 grows/ })
     .waitFor();
-  expect(await rows.nth(1).locator('> span').nth(3).getAttribute('title')).toContain('model.py:2 grows');
+  await expect.poll(() => rows.nth(1).locator('> span').nth(3).getAttribute('title')).toContain('model.py:2 grows');
   await redrawn(page, () => page.getByRole('listbox', { name: /^Allocations/ }).press('Enter'));
   await expect.poll(async () => (await state(page))['bytes']).toBeDefined();
   await show(page, 'timeline');
@@ -88,7 +88,7 @@ test.for([900, 1100, 1280, 1440])('line and function stay in the cell, %d pixels
   await name.waitFor();
   const cell = (await page.locator('.allocations-view [role=option]').first().locator('> span').nth(3).boundingBox())!;
   const inside = (await name.boundingBox())!;
-  expect(await name.textContent()).toBe('model.py:3 shrinks');
+  await expect.poll(() => name.textContent()).toBe('model.py:3 shrinks');
   expect(inside.x + inside.width).toBeLessThanOrEqual(cell.x + cell.width + 1);
 });
 
@@ -116,7 +116,7 @@ test('the words that are not understood are underlined and named', async ({ open
   const page = await open(await serving(known(30).file));
   await box(page).fill('layer2 colour:red lived:soon');
   await expect.poll(() => page.locator('#search-result').textContent()).toContain('ignored: colour:red lived:soon');
-  expect(await page.locator('.search-marks mark').allTextContents()).toEqual(['colour:red', 'lived:soon']);
+  await expect.poll(() => page.locator('.search-marks mark').allTextContents()).toEqual(['colour:red', 'lived:soon']);
   await box(page).fill('layer2 /(/');
   await expect.poll(() => page.locator('.search-marks mark').allTextContents()).toEqual(['/(/']);
 });
@@ -130,12 +130,12 @@ test('the box completes fields and the values of the recording', async ({ open }
   await choices.getByRole('option', { name: /^category:/ }).waitFor();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
-  expect(await box(page).inputValue()).toBe('category:');
+  await expect.poll(() => box(page).inputValue()).toBe('category:');
   await choices.getByRole('option', { name: 'category:optimizer_state' }).waitFor();
   await page.keyboard.type('opt');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Tab');
-  expect(await box(page).inputValue()).toBe('category:optimizer_state ');
+  await expect.poll(() => box(page).inputValue()).toBe('category:optimizer_state ');
   await page.locator('#search-result [data-matches]').waitFor();
   // Without a choice, Tab leaves the box.
   await page.keyboard.press('Tab');
@@ -146,7 +146,7 @@ test('the help has examples that run, and keeps searches', async ({ open }) => {
   const page = await open(await serving(TRAINING));
   await box(page).focus();
   await page.getByRole('note').getByRole('button', { name: 'category:gradient' }).click();
-  expect(await box(page).inputValue()).toBe('category:gradient');
+  await expect.poll(() => box(page).inputValue()).toBe('category:gradient');
   await page.getByRole('button', { name: 'Help for the search' }).click();
   await page.getByRole('button', { name: 'Save this search' }).click();
   await page.reload();
@@ -156,7 +156,7 @@ test('the help has examples that run, and keeps searches', async ({ open }) => {
     .getByRole('region', { name: 'Saved searches' })
     .getByRole('button', { name: 'category:gradient', exact: true })
     .click();
-  expect(await box(page).inputValue()).toBe('category:gradient');
+  await expect.poll(() => box(page).inputValue()).toBe('category:gradient');
   await page.getByRole('button', { name: 'Help for the search' }).click();
   await page.getByRole('button', { name: 'Remove the saved search category:gradient' }).click();
   await expect
@@ -191,7 +191,9 @@ test('only matches: the timeline stacks them from zero, and one switch turns tha
   await page.getByLabel('Only matches').check();
   await page.getByRole('tab', { name: 'State' }).click();
   await page.locator(`.state-view [data-matching="${kept}"]`).waitFor();
-  expect(await page.locator('.state-view .state-head').textContent()).toContain(`${bytes(kept)} of ${bytes(all)} match`);
+  await expect
+    .poll(() => page.locator('.state-view .state-head').textContent())
+    .toContain(`${bytes(kept)} of ${bytes(all)} match`);
 });
 
 test('the eye in the legend hides a category, and the rest is stacked without it', async ({ open }) => {
@@ -246,7 +248,7 @@ test('requested bytes above allocated bytes are explained', async ({ open }) => 
   await page.getByText('Requested bytes exceed allocated bytes').waitFor();
   const plain = await open(`${await serving(known(6).file)}#view=overview`);
   await plain.locator('.overview[aria-busy="false"]').waitFor();
-  expect(await plain.getByText('Requested bytes exceed').count()).toBe(0);
+  await expect.poll(() => plain.getByText('Requested bytes exceed').count()).toBe(0);
 });
 
 test('a click hides the tooltip, and a double click zooms to the block, then back', async ({ open }) => {
@@ -286,7 +288,7 @@ test('a zoom in the call tree filters the table and the stack, and is in the add
   await expect.poll(async () => (await state(page))['calltree']).toMatch(/^\d+\.\d+$/);
   await page.reload();
   await expect.poll(lines).toEqual([line]);
-  expect(await page.locator('.crumb[aria-current="true"]').textContent()).toBe(zoomed);
+  await expect.poll(() => page.locator('.crumb[aria-current="true"]').textContent()).toBe(zoomed);
   await page.getByRole('button', { name: 'Reset zoom' }).click();
   await expect.poll(async () => (await lines()).length).toBe(2);
   await expect.poll(async () => (await state(page))['calltree']).toBeUndefined();
@@ -319,7 +321,7 @@ test('reading a recording shows progress', async ({ open, skip }) => {
   expect([await bar.getAttribute('value'), await bar.getAttribute('max')]).toEqual([String(3 << 20), String(12 << 20)]);
   await expect.poll(() => page.getByRole('timer').textContent()).toBe('1 s');
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await page.getByRole('progressbar').count()).toBe(0);
+  await expect.poll(() => page.getByRole('progressbar').count()).toBe(0);
 });
 
 test('the first code sample of the start page is not cut', async ({ open }) => {
@@ -387,7 +389,7 @@ test('a boundary moves by pointer and keys, closes its pane, and remembers its p
   await expect.poll(() => pane.isVisible()).toBe(false);
   await page.reload();
   await bar.waitFor();
-  expect(await pane.isVisible()).toBe(false);
+  await expect.poll(() => pane.isVisible()).toBe(false);
   await page.getByRole('button', { name: 'Expand the stack' }).click();
   await expect.poll(width).toBeCloseTo(before + 84, 0);
   await bar.dblclick({ position: { x: 2, y: 8 } });
@@ -408,7 +410,7 @@ test('a frame is searched, copied, and opened in an editor', async ({ open }) =>
   await name.waitFor();
   const [place] = await stack.locator('.frame-place').evaluateAll((all) => all.map((one) => one.getAttribute('title')!));
   const link = stack.getByRole('link', { name: /^Open model\.py/ }).first();
-  expect(await link.getAttribute('href')).toBe(`vscode://file${place}`);
+  await expect.poll(() => link.getAttribute('href')).toBe(`vscode://file${place}`);
   await name.hover();
   await stack.getByRole('button', { name: /^Copy/ }).first().click();
   await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe(place);
@@ -428,7 +430,7 @@ test('the keyboard reaches the timeline, walks the blocks and zooms; what it doe
   const { file, made } = known(6);
   const page = await open(`${await serving(file)}#view=timeline&moment=18`);
   const timeline = page.getByRole('slider', { name: /^Timeline/ });
-  expect(await timeline.getAttribute('tabindex')).toBe('0');
+  await expect.poll(() => timeline.getAttribute('tabindex')).toBe('0');
   await timeline.focus();
   const spoken = () => timeline.getAttribute('aria-valuetext');
   const live = made.filter((_, i) => i % 2 === 0);
@@ -452,11 +454,12 @@ test('the list of keys is searchable', async ({ open }) => {
   const page = await open(await serving(TRAINING));
   await page.keyboard.press('?');
   const dialog = page.getByRole('dialog', { name: 'Keys' });
+  await dialog.locator('dt').first().waitFor();
   const all = await dialog.locator('dt').count();
   await dialog.getByRole('searchbox', { name: 'Find a key' }).fill('zoom');
   await expect.poll(() => dialog.locator('dt').count()).toBeLessThan(all);
   for (const text of await dialog.locator('dd').allTextContents()) expect(text.toLowerCase()).toContain('zoom');
-  expect(await dialog.locator('dt').allTextContents()).toContain('z');
+  await expect.poll(() => dialog.locator('dt').allTextContents()).toContain('z');
 });
 
 test('pools, categories and groups are named in words', async ({ open }) => {
@@ -467,5 +470,5 @@ test('pools, categories and groups are named in words', async ({ open }) => {
   expect(names.filter((name) => name!.includes('_'))).toEqual([]);
   const state = await open(`${await serving(pooled())}#view=state`);
   await state.locator('.state-view[data-moment]').waitFor();
-  expect(await numberOf(state, '.state-view', 'data-moment')).toBeGreaterThanOrEqual(0);
+  await expect.poll(() => numberOf(state, '.state-view', 'data-moment')).toBeGreaterThanOrEqual(0);
 });

@@ -78,7 +78,7 @@ test('a question mark shows the keys, Escape closes them', async ({ open }) => {
   await page.keyboard.press('?');
   const dialog = page.getByRole('dialog', { name: 'Keys' });
   await dialog.waitFor();
-  expect(await dialog.textContent()).toContain('Search');
+  await expect.poll(() => dialog.textContent()).toContain('Search');
   // The page behind the dialog ignores keys.
   await page.keyboard.press('3');
   expect(await selectedTab(page)).toBe('Overview');
@@ -95,10 +95,10 @@ test('a slash focuses the search, and typed keys are text there', async ({ open 
   const box = page.getByRole('searchbox');
   expect(await box.evaluate((input) => input === document.activeElement)).toBe(true);
   await page.keyboard.type('123?');
-  expect(await box.inputValue()).toBe('123?');
+  await expect.poll(() => box.inputValue()).toBe('123?');
   expect(await selectedTab(page)).toBe('Overview');
   await page.keyboard.press('Escape');
-  expect(await box.inputValue()).toBe('123?');
+  await expect.poll(() => box.inputValue()).toBe('123?');
   expect(await page.evaluate(() => document.activeElement?.id)).toBe('timeline');
   await page.keyboard.press('Escape');
   await expect.poll(() => box.inputValue()).toBe('');
@@ -202,7 +202,7 @@ test('buttons, menus, tables and lists work with Enter, Space and arrows', async
   const head = page.getByRole('columnheader', { name: 'Blocks' });
   await head.getByRole('button').focus();
   await page.keyboard.press('Space');
-  expect(await head.getAttribute('aria-sort')).toBe('descending');
+  await expect.poll(() => head.getAttribute('aria-sort')).toBe('descending');
   // The flame graph.
   await page.getByRole('application', { name: /^Call tree/ }).focus();
   await page.keyboard.press('ArrowDown');
@@ -245,7 +245,7 @@ test('buttons, menus, tables and lists work with Enter, Space and arrows', async
   const theme = page.getByRole('button', { name: /^Theme/ });
   await theme.focus();
   await page.keyboard.press('Space');
-  expect(await page.locator('html').getAttribute('data-theme')).toBe('light');
+  await expect.poll(() => page.locator('html').getAttribute('data-theme')).toBe('light');
   await page.keyboard.press('Enter');
-  expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+  await expect.poll(() => page.locator('html').getAttribute('data-theme')).toBe('dark');
 });

@@ -81,7 +81,7 @@ test.for(NOTEBOOKS)('in $name a recording shows what holds its peak', async ({ n
   await drawn(frame);
   const card = frame.locator('.card', { hasText: 'Holders of the 6.23 GiB at the peak' });
   const [holder] = told.holders_at_peak;
-  expect(await card.getByRole('row').nth(1).innerText()).toContain(holder.count.toString());
+  await expect.poll(() => card.getByRole('row').nth(1).innerText()).toContain(holder.count.toString());
   await frame.getByRole('tab', { name: 'Moment' }).click();
   await frame.locator(`.moment-view[data-total="${told.peak_allocated_bytes}"]`).waitFor();
   await frame.getByRole('button', { name: /^Save/ }).first().click();

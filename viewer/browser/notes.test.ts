@@ -149,7 +149,7 @@ test('a page saved with notes contains them, whatever their text', { timeout: 60
     const again = await open(`${html}#view=timeline`);
     await expect.poll(() => listed(again)).toEqual([HOSTILE]);
     expect(await again.title()).toBe('vramscope');
-    expect(await again.locator('img').count()).toBe(0);
+    await expect.poll(() => again.locator('img').count()).toBe(0);
     expect(await inAddress(again)).toBeUndefined();
     await goTo(again, 'view=timeline&file=1&device=1');
     await expect.poll(() => listed(again)).toEqual(['of another file']);
@@ -195,7 +195,7 @@ test('notes in an address are limited, and none of them runs', async ({ open }) 
   const page = await open(with_([...odd, `0.0.1.2 ${HOSTILE}`, `0.0.1.3 \u202e\u2066a\u2028b`].join('\n')), { before: axe });
   await expect.poll(() => listed(page)).toEqual(['a b', HOSTILE]);
   expect(await page.title()).toBe('vramscope');
-  expect(await page.locator('#panel img').count()).toBe(0);
+  await expect.poll(() => page.locator('#panel img').count()).toBe(0);
   expect(await violations(page)).toEqual([]);
 
   const many = Array.from({ length: 200 }, (_, i) => `0.0.${i * 10}.${i * 10 + 5} ${'x'.repeat(2000)}`);

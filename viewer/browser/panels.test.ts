@@ -37,7 +37,7 @@ test("scale and order change the map's drawing, not its contents", async ({ open
   await page.getByRole('button', { name: 'Finer scale' }).click();
   await expect.poll(() => scale.getAttribute('title')).not.toBe(first);
   await page.getByRole('radio', { name: 'Size' }).check({ force: true });
-  expect(await numberOf(page, '.state-view', 'data-allocated')).toBe(told.peak_allocated_bytes);
+  await expect.poll(() => numberOf(page, '.state-view', 'data-allocated')).toBe(told.peak_allocated_bytes);
   await panel(page).getByRole('button', { name: 'Fit' }).click();
   await expect.poll(() => scale.getAttribute('title')).toBe(first);
 });
@@ -109,7 +109,7 @@ test('a click in the call tree zooms in, and its path zooms out', async ({ open 
   await page.mouse.click(box.x + 30, box.y + 50);
   const path = page.getByRole('navigation', { name: /^Path/ }).getByRole('button');
   await expect.poll(() => path.last().textContent()).toBe(name);
-  expect(await path.count()).toBe(3);
+  await expect.poll(() => path.count()).toBe(3);
   await path.first().click();
   await expect.poll(() => path.count()).toBe(1);
 });
@@ -152,10 +152,10 @@ test('generated code and the backward pass show their origin', async ({ open }) 
   const page = await open(`${await serving(compiled(forward))}#view=timeline&selected=0`);
   const details = page.locator('aside[data-selected="0"]');
   await details.getByRole('heading', { name: 'Originating forward pass' }).waitFor();
-  expect(await details.getByLabel('Originating forward pass').textContent()).toContain(
-    'line 30, in forward\n    x = self.norm(x)',
-  );
-  expect(await details.locator('.frame-original').first().textContent()).toMatch(
-    /node addmm_1 .*line 31, in forward\s+return self.linear\(x\)/,
-  );
+  await expect
+    .poll(() => details.getByLabel('Originating forward pass').textContent())
+    .toContain('line 30, in forward\n    x = self.norm(x)');
+  await expect
+    .poll(() => details.locator('.frame-original').first().textContent())
+    .toMatch(/node addmm_1 .*line 31, in forward\s+return self.linear\(x\)/);
 });

@@ -129,7 +129,7 @@ test('phases that the program recorded are not inferred', async ({ open }) => {
 test('without phases there is no card and no row', async ({ open }) => {
   const page = await open(`${await serving(segmentsOnly(), example('oom.pickle'))}#view=overview&file=1`);
   await ready(page, 'overview');
-  expect(await card(page).count()).toBe(0);
+  await expect.poll(() => card(page).count()).toBe(0);
   await page.keyboard.press('p');
   expect(await spanOf(page)).toBeUndefined();
 });

@@ -47,10 +47,10 @@ only('the first findings match the command, and each unusual rank is shown besid
   expect(stage).toHaveLength(1);
   expect(shown.sort()).toEqual([...job.out_of_memory, job.leaks, ...stage].sort());
   const leaking = page.locator(`.different-rank[data-rank="${job.leaks}"]`);
-  expect(await leaking.textContent()).toContain(`Leak suspected on rank ${job.leaks}`);
+  await expect.poll(() => leaking.textContent()).toContain(`Leak suspected on rank ${job.leaks}`);
   await expect.poll(() => page.locator('.small-failed').count()).toBe(2);
   // A page without a job has none of these parts.
-  expect(await page.getByRole('tab').allTextContents()).toEqual(['Ranks']);
+  await expect.poll(() => page.getByRole('tab').allTextContents()).toEqual(['Ranks']);
 });
 
 only("the table has every rank with its summary's numbers, and the reason for an unread one", async ({ open }) => {
@@ -111,15 +111,15 @@ only('arrow keys move between ranks, and Enter opens the recording; Back returns
   const page = await open(await address(), NOTHING);
   await map(page).focus();
   for (let n = 0; n < job.leaks; n += 1) await page.keyboard.press('ArrowDown');
-  expect(await map(page).getAttribute('aria-valuetext')).toMatch(
-    new RegExp(`^rank ${job.leaks}: host host-\\d+, pp \\d, kind \\d`),
-  );
+  await expect
+    .poll(() => map(page).getAttribute('aria-valuetext'))
+    .toMatch(new RegExp(`^rank ${job.leaks}: host host-\\d+, pp \\d, kind \\d`));
   await page.keyboard.press('Enter');
   await overviewOf(page, job.leaks);
   await expect.poll(async () => (await state(page))['file']).toBe(`rank${job.leaks}`);
   await page.goBack();
   await page.locator('.ranks-view').waitFor();
-  expect(await page.locator('.timeline-plot').count()).toBe(0);
+  await expect.poll(() => page.locator('.timeline-plot').count()).toBe(0);
   await page.goForward();
   await overviewOf(page, job.leaks);
   await page.reload();
@@ -138,7 +138,7 @@ only('a click on the map, on a small timeline or on a row opens the rank; two ar
   const place = { x: box.x + box.width / 2, y: box.y + top + (failed + 0.5) * height };
   await page.mouse.move(place.x, place.y);
   await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain(`Rank ${failed}`);
-  expect(await page.locator('.part-tooltip').innerText()).toContain('out of memory');
+  await expect.poll(() => page.locator('.part-tooltip').innerText()).toContain('out of memory');
   await page.mouse.click(place.x, place.y);
   await overviewOf(page, failed);
   await page
@@ -153,7 +153,7 @@ only('a click on the map, on a small timeline or on a row opens the rank; two ar
   await leaking.getByRole('button', { name: /^Compare/ }).click();
   await page.locator('.compare-view .growth[data-a]').waitFor();
   await expect.poll(() => page.locator('.small-title').count()).toBe(2);
-  expect(await page.locator('.small-title').last().textContent()).toContain(String(job.leaks).padStart(4, '0'));
+  await expect.poll(() => page.locator('.small-title').last().textContent()).toContain(String(job.leaks).padStart(4, '0'));
   await page.getByRole('tab', { name: 'Ranks' }).click();
   await page.getByRole('grid', { name: 'Ranks' }).locator(`tr[data-row="${usual}"]`).click();
   await overviewOf(page, usual);
@@ -187,9 +187,9 @@ only('names of hosts and files are text, whatever they contain', async ({ open }
   });
   const page = await open(await servingRanks(folder), NOTHING);
   await page.getByRole('grid', { name: 'Ranks' }).waitFor();
-  expect(await page.locator('#panel').innerText()).toContain('onerror=');
+  await expect.poll(() => page.locator('#panel').innerText()).toContain('onerror=');
   expect(await page.title()).toBe('vramscope');
-  expect(await page.locator('#panel img, #panel script, #panel b b').count()).toBe(0);
+  await expect.poll(() => page.locator('#panel img, #panel script, #panel b b').count()).toBe(0);
   await page.getByRole('grid', { name: 'Ranks' }).locator('tr[data-row="0"]').click();
   await page.locator('.overview[aria-busy="false"]').waitFor();
   expect(await page.title()).toBe('vramscope');

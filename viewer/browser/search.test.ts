@@ -63,7 +63,7 @@ test('so do those of a PyTorch recording', async ({ open }) => {
     const found = all.filter((a) => lower(a.stack).includes(text));
     await page.getByRole('searchbox').fill(text);
     await page.locator(`[data-matches="${found.length}"]`).waitFor();
-    expect(await numberOf(page, '[data-matches]', 'data-bytes')).toBe(found.reduce((n, a) => n + a.bytes, 0));
+    await expect.poll(() => numberOf(page, '[data-matches]', 'data-bytes')).toBe(found.reduce((n, a) => n + a.bytes, 0));
   }
   for (const size of [513, 1 << 20]) {
     await page.getByRole('searchbox').fill(`>=${size}`);
@@ -94,9 +94,9 @@ test('Enter selects the largest match, then the next; Shift Enter goes back', as
       .poll(async () => (await details.count()) > 0 && !seen.includes((await details.getAttribute('data-selected'))!))
       .toBe(true);
     seen.push((await details.getAttribute('data-selected'))!);
-    expect(await details.locator('dd[title$=" bytes"]').first().getAttribute('title')).toBe(
-      `${sizes[i]!.toLocaleString('en-US')} bytes`,
-    );
+    await expect
+      .poll(() => details.locator('dd[title$=" bytes"]').first().getAttribute('title'))
+      .toBe(`${sizes[i]!.toLocaleString('en-US')} bytes`);
   }
   await box.press('Enter');
   await expect.poll(() => details.getAttribute('data-selected')).toBe(seen[0]);
@@ -149,5 +149,5 @@ test('a legend choice after typing applies, even if the page is busy', async ({ 
   });
   await page.locator(`[data-matches="${made.filter((m) => m.stream === 2).length}"]`).waitFor();
   await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
-  expect(await page.getByRole('searchbox').inputValue()).toBe('stream:2');
+  await expect.poll(() => page.getByRole('searchbox').inputValue()).toBe('stream:2');
 });

@@ -27,15 +27,15 @@ describe.each(NAMES)('%s', (name) => {
     const page = await open(await serving(file));
     await show(page, 'overview');
     for (const kind of KINDS) {
-      expect(await numberOf(page, `[data-peak="${kind}"]`, 'data-bytes')).toBe(told[`peak_${kind}_bytes`]);
-      expect(await numberOf(page, `[data-end="${kind}"]`, 'data-bytes')).toBe(told[`end_${kind}_bytes`]);
+      await expect.poll(() => numberOf(page, `[data-peak="${kind}"]`, 'data-bytes')).toBe(told[`peak_${kind}_bytes`]);
+      await expect.poll(() => numberOf(page, `[data-end="${kind}"]`, 'data-bytes')).toBe(told[`end_${kind}_bytes`]);
     }
     const holders = card(page, /^Holders of/).locator('tbody tr');
-    expect(await holders.count()).toBe(Math.min(told.holders_at_peak.length, 8));
+    await expect.poll(() => holders.count()).toBe(Math.min(told.holders_at_peak.length, 8));
     expect(await holders.locator('[title]').evaluateAll((cells) => cells.map((c) => c.getAttribute('title')))).toEqual(
       told.holders_at_peak.slice(0, 8).map((h: any) => `${count(h.bytes)} bytes`),
     );
-    expect(await card(page, /^Out of memory/).count()).toBe(Math.min(told.ooms.length, 1));
+    await expect.poll(() => card(page, /^Out of memory/).count()).toBe(Math.min(told.ooms.length, 1));
     for (const oom of told.ooms.slice(0, 1)) {
       const text = (await card(page, /^Out of memory/).textContent())!;
       for (const n of [oom.requested_bytes, oom.allocated_bytes, oom.reserved_bytes, oom.reserved_unused_bytes]) {
@@ -45,20 +45,20 @@ describe.each(NAMES)('%s', (name) => {
       if (told.best_setting) expect(text).toContain(told.best_setting.conf);
     }
     const leaks = card(page, /may leak$/);
-    expect(await leaks.locator('li').count()).toBe(told.leaks.length);
+    await expect.poll(() => leaks.locator('li').count()).toBe(told.leaks.length);
     for (const [i, leak] of told.leaks.entries()) {
-      expect(await leaks.locator('li').nth(i).textContent()).toContain(
-        `${count(leak.kept)} of ${count(leak.allocations)} allocations kept to the end: ${bytes(leak.kept_bytes)}`,
-      );
+      await expect
+        .poll(() => leaks.locator('li').nth(i).textContent())
+        .toContain(`${count(leak.kept)} of ${count(leak.allocations)} allocations kept to the end: ${bytes(leak.kept_bytes)}`);
     }
     const regions = card(page, 'Annotated regions').locator('tbody th');
-    expect(await regions.allTextContents()).toEqual(told.regions.map((r: any) => r.name));
+    await expect.poll(() => regions.allTextContents()).toEqual(told.regions.map((r: any) => r.name));
     const fragmentation = card(page, 'Fragmentation').locator('td');
     const parts = ['internal_bytes', 'external_bytes', 'whole_segments_bytes'];
     const expected = parts.flatMap((part) => [told.fragmentation.at_peak[part], told.fragmentation.at_end[part]]);
     const titles = await fragmentation.evaluateAll((cells) => cells.map((cell) => cell.getAttribute('title')!));
     expect(titles.slice(0, 6).map(exact)).toEqual(expected);
-    expect(await card(page, told.quality.exact ? 'The numbers are exact' : /not be exact/).count()).toBe(1);
+    await expect.poll(() => card(page, told.quality.exact ? 'The numbers are exact' : /not be exact/).count()).toBe(1);
   });
 
   test('the timeline states its peak', async ({ open }) => {
@@ -92,7 +92,7 @@ describe.each(NAMES)('%s', (name) => {
     await show(page, 'segments');
     const { recorded } = replay(file).devices[0];
     const rows = await tableRows(page, 'Reserved ranges');
-    expect(await numberOf(page, '.segments-view', 'data-segments')).toBe(rows.length);
+    await expect.poll(() => numberOf(page, '.segments-view', 'data-segments')).toBe(rows.length);
     expect(rows.length).toBe(recorded.segments_allocated);
     const kept = rows.filter((row) => row[6] === '–');
     expect(rows.length - kept.length).toBe(recorded.segments_freed);
@@ -103,7 +103,7 @@ describe.each(NAMES)('%s', (name) => {
   test('the moment adds up to the peak, by every grouping', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'moment');
-    expect(await numberOf(page, '.moment-view', 'data-total')).toBe(told.peak_allocated_bytes);
+    await expect.poll(() => numberOf(page, '.moment-view', 'data-total')).toBe(told.peak_allocated_bytes);
     for (const by of GROUPS) {
       await page.getByRole('combobox', { name: 'Group by' }).selectOption({ label: capital(by) });
       await page.getByRole('grid', { name: `Allocated by ${by}` }).waitFor();
@@ -118,7 +118,7 @@ describe.each(NAMES)('%s', (name) => {
     const page = await open(await serving(file));
     await show(page, 'whatif');
     const { what_if, floors } = replay(file).devices[0];
-    expect(await numberOf(page, '.whatif-view', 'data-settings')).toBe(what_if.length);
+    await expect.poll(() => numberOf(page, '.whatif-view', 'data-settings')).toBe(what_if.length);
     expect(await column(page, /^Settings/, 1)).toEqual(what_if.map((row: any) => row.peak_reserved_bytes));
     const side = page.getByRole('region', { name: 'Lower bounds' });
     expect(await side.locator('[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title))).toEqual(
@@ -129,7 +129,7 @@ describe.each(NAMES)('%s', (name) => {
     await row.click();
     await legend(page).getByText('reserved with').waitFor();
     await show(page, 'timeline');
-    expect(await legend(page).getByText('reserved with').count()).toBe(1);
+    await expect.poll(() => legend(page).getByText('reserved with').count()).toBe(1);
   });
 });
 

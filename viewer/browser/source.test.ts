@@ -78,7 +78,7 @@ test.skipIf(TRANSPORT === 'worker')('the source of the line that holds most: thr
     ['100.00 MiB', '100.00 MiB', '100.00 MiB', '1', 'holder 1', '3', '        a = x @ self.w'],
     ['50.00 MiB', '50.00 MiB', '50.00 MiB', '1', 'holder 2', '4', '        return a.relu()'],
   ]);
-  expect(await chosen(page).textContent()).toContain('self.w');
+  await expect.poll(() => chosen(page).textContent()).toContain('self.w');
   // 3: the next hot line, with the keyboard.
   await page.getByRole('listbox', { name: 'Source lines' }).press('h');
   await expect.poll(() => chosen(page).textContent()).toContain('a.relu()');
@@ -112,7 +112,7 @@ test.skipIf(TRANSPORT === 'worker')('a file among several of its name, and none 
   await page.getByRole('button', { name: 'All files' }).click();
   await files.locator('tr', { hasText: 'train.py' }).click();
   await page.getByText(/^No file in .* has the name of \/build\/7\/job\/train\.py\.$/).waitFor();
-  expect(await panel(page).textContent()).not.toContain('secret');
+  await expect.poll(() => panel(page).textContent()).not.toContain('secret');
 });
 
 test('without a folder, or without a server, lines have their memory alone', async ({ open }) => {

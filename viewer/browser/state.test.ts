@@ -45,9 +45,9 @@ test('the hole at an out of memory is one step from the overview', async ({ open
     .waitFor();
   const scale = page.locator('.to-scale');
   const row = (kind: string) => scale.locator(`[data-kind="${kind}"]`);
-  expect(await numberOf(page, '.to-scale [data-kind="failed"]', 'data-bytes')).toBe(oom.requested_bytes);
-  expect(await numberOf(page, '.to-scale [data-kind="hole"]', 'data-bytes')).toBe(tooSmall.largest_bytes);
-  expect(await numberOf(page, '.to-scale [data-kind="device"]', 'data-bytes')).toBe(oom.device_free_bytes);
+  await expect.poll(() => numberOf(page, '.to-scale [data-kind="failed"]', 'data-bytes')).toBe(oom.requested_bytes);
+  await expect.poll(() => numberOf(page, '.to-scale [data-kind="hole"]', 'data-bytes')).toBe(tooSmall.largest_bytes);
+  await expect.poll(() => numberOf(page, '.to-scale [data-kind="device"]', 'data-bytes')).toBe(oom.device_free_bytes);
   const width = async (kind: string) => (await row(kind).locator('.to-scale-bar span').boundingBox())!.width;
   expect((await width('hole')) / (await width('failed'))).toBeCloseTo(tooSmall.largest_bytes / oom.requested_bytes, 1);
   expect(await violations(page)).toEqual([]);
@@ -73,7 +73,7 @@ test('page and command name the same lines that pin free memory', async ({ open 
   ]) {
     expect(first).toContain(text);
   }
-  expect(await free(page).textContent()).toContain(bytes(oom.pinned_bytes));
+  await expect.poll(() => free(page).textContent()).toContain(bytes(oom.pinned_bytes));
   // Its blocks are found in the map.
   await told.first().getByRole('button', { name: /^Find/ }).click();
   expect(pin.key).toContain((await state(page))['search'] ?? (await page.getByRole('searchbox').inputValue()));
@@ -98,7 +98,7 @@ test('a hole shows its size, its age and its neighbors', async ({ open }) => {
   // After the last hole of a segment is the segment's edge.
   await page.keyboard.press('ArrowUp');
   await page.locator(`[data-hole][aria-busy="false"][data-bytes="${6 << 20}"]`).waitFor();
-  expect(await hole(page).textContent()).toContain('After the hole: the edge of the segment');
+  await expect.poll(() => hole(page).textContent()).toContain('After the hole: the edge of the segment');
 });
 
 test('a click on free memory in the map chooses the hole', async ({ open }) => {
@@ -125,11 +125,11 @@ test('a click on free memory in the map chooses the hole', async ({ open }) => {
 test('a served request is compared with the remaining holes', async ({ open }) => {
   const page = await open(await serving(pooled()));
   await at(page, 7);
-  expect(await numberOf(page, '.to-scale [data-kind="served"]', 'data-bytes')).toBe(2 << 20);
-  expect(await page.locator('.to-scale [data-kind="device"]').count()).toBe(0);
+  await expect.poll(() => numberOf(page, '.to-scale [data-kind="served"]', 'data-bytes')).toBe(2 << 20);
+  await expect.poll(() => page.locator('.to-scale [data-kind="device"]').count()).toBe(0);
   // Only allocations and out-of-memory events have a request.
   await at(page, 4);
-  expect(await page.locator('.to-scale').count()).toBe(0);
+  await expect.poll(() => page.locator('.to-scale').count()).toBe(0);
 });
 
 test('the contents of a private pool by line are two steps away', async ({ open }) => {
@@ -137,12 +137,12 @@ test('the contents of a private pool by line are two steps away', async ({ open 
     const page = await open(await serving(pooled()), { before: axe });
     await show(page, view);
     const button = page.getByRole('list', { name: 'Pools' }).getByRole('button', { name: /private pool \(1, 0\)/ });
-    expect(await button.textContent()).toContain('20.00 MiB');
+    await expect.poll(() => button.textContent()).toContain('20.00 MiB');
     await button.click();
     const contents = page.getByRole('region', { name: 'Contents of private pool (1, 0)' });
     await contents.getByText('10.00 MiB allocated of 20.00 MiB reserved').waitFor();
     await expect.poll(() => bytesOfGroups(page, 'Allocated in private pool (1, 0) by line')).toEqual(IN_GRAPH_POOL);
-    expect(await contents.textContent()).toContain('capture of a CUDA graph');
+    await expect.poll(() => contents.textContent()).toContain('capture of a CUDA graph');
     await expect.poll(() => state(page)).toHaveProperty('pool', '1.0');
     // At another moment it holds less, except at its peak.
     await page.evaluate(() => (location.hash = `${location.hash}&moment=5`));
@@ -157,7 +157,7 @@ test('the contents of a private pool by line are two steps away', async ({ open 
 test('without private pools there are no outlines and no buttons', async ({ open }) => {
   const page = await open(await serving(example('oom.pickle')));
   await show(page, 'state');
-  expect(await page.getByRole('list', { name: 'Pools' }).count()).toBe(0);
+  await expect.poll(() => page.getByRole('list', { name: 'Pools' }).count()).toBe(0);
 });
 
 test('memory live before recording began is marked', async ({ open }) => {
@@ -166,7 +166,7 @@ test('memory live before recording began is marked', async ({ open }) => {
   await page.locator('.map-legend').getByText('live before recording').waitFor();
   await open(await serving(example('oom.pickle'))).then(async (other) => {
     await show(other, 'state');
-    expect(await other.locator('.map-legend').getByText('live before recording').count()).toBe(0);
+    await expect.poll(() => other.locator('.map-legend').getByText('live before recording').count()).toBe(0);
   });
 });
 

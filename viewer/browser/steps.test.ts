@@ -136,7 +136,7 @@ test('without repetition there is no card and no row', async ({ open }) => {
   for (const hash of ['view=overview', 'view=overview&file=1']) {
     await page.evaluate((to) => (location.hash = to), hash);
     await ready(page, 'overview');
-    expect(await page.getByRole('heading', { name: /steps$/ }).count()).toBe(0);
+    await expect.poll(() => page.getByRole('heading', { name: /steps$/ }).count()).toBe(0);
     await page.keyboard.press('n');
     expect((await state(page))['range']).toBeUndefined();
   }

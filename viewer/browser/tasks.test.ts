@@ -58,7 +58,7 @@ test("the allocations of step 2's backward pass: two steps", async ({ open }) =>
   await told.getByRole('heading', { name: /^backward of step 2: .* allocated/ }).waitFor();
   const [from, to] = (await told.getAttribute('data-span'))!.split('.').map(Number);
   const [device] = report(TRAINING, '--at', `${from}..${to! - 1}`).devices;
-  expect(await told.textContent()).toContain(bytes(device.allocated.bytes));
+  await expect.poll(() => told.textContent()).toContain(bytes(device.allocated.bytes));
 });
 
 test("the allocations of step 2's backward pass, without annotations: two steps, or one", async ({ open }) => {
@@ -74,13 +74,13 @@ test("the allocations of step 2's backward pass, without annotations: two steps,
   await step(page.mouse.click(box.x + ((from + to + 2) / 2 / (events + 1)) * box.width, box.y - 23));
   const told = page.locator('aside.details [data-span][aria-busy="false"]');
   await told.getByRole('heading', { name: /^backward of step 2 \(inferred\): .* allocated/ }).waitFor();
-  expect(await told.getAttribute('data-span')).toBe(`${from}.${to}`);
-  expect(await told.textContent()).toContain(bytes(device.allocated.bytes));
+  await expect.poll(() => told.getAttribute('data-span')).toBe(`${from}.${to}`);
+  await expect.poll(() => told.textContent()).toContain(bytes(device.allocated.bytes));
   // With any number of steps, a search answers it in one.
   const other = await user(open, 1, file);
   await other.step(other.page.getByRole('searchbox').fill('phase:backward step:2'));
   await other.page.locator(`#search-result [data-matches="${device.allocated.count}"]`).waitFor();
-  expect(await numberOf(other.page, '#search-result [data-matches]', 'data-bytes')).toBe(device.allocated.bytes);
+  await expect.poll(() => numberOf(other.page, '#search-result [data-matches]', 'data-bytes')).toBe(device.allocated.bytes);
 });
 
 test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
@@ -103,10 +103,10 @@ test('the memory of another library in a log, and the idle memory: one step', as
   const [device] = report(log).devices;
   const [library] = device.libraries;
   const row = page.getByRole('row', { name: new RegExp(library.library) });
-  expect(await row.textContent()).toContain(bytes(library.bytes));
+  await expect.poll(() => row.textContent()).toContain(bytes(library.bytes));
   const [idle] = device.idle.findings;
   const card = page.locator('.card', { hasText: 'Idle memory' });
-  expect(await card.locator('li').first().textContent()).toContain(bytes(idle.bytes));
+  await expect.poll(() => card.locator('li').first().textContent()).toContain(bytes(idle.bytes));
   await step(card.getByRole('button').first().click());
   await expect.poll(() => page.getByRole('searchbox').inputValue()).toBe('idle:1');
 });
@@ -119,11 +119,11 @@ test('the variables that keep a tensor alive: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, file);
   expect(report(file).devices[0].referred_tensors[0].referrers).toEqual(chains);
   const card = page.locator('.card', { hasText: 'References at the snapshot' });
-  expect(await card.locator('.referrers li').allTextContents()).toEqual(chains);
+  await expect.poll(() => card.locator('.referrers li').allTextContents()).toEqual(chains);
   await step(card.getByRole('button').first().click());
   const details = page.getByRole('region', { name: 'Selected allocation' });
   for (const chain of chains) await details.getByText(chain).waitFor();
-  expect(await details.textContent()).toContain('float32 (8, 262144)');
+  await expect.poll(() => details.textContent()).toContain('float32 (8, 262144)');
 });
 
 test('the hole at the out of memory: one step', async ({ open }) => {
@@ -132,7 +132,7 @@ test('the hole at the out of memory: one step', async ({ open }) => {
   await page.locator('.to-scale [data-kind="hole"]').waitFor();
   const [oom] = report(OOM).devices[0].ooms;
   const [tooSmall] = oom.unusable.filter(({ why }: { why: string }) => why === 'too_small');
-  expect(await numberOf(page, '.to-scale [data-kind="hole"]', 'data-bytes')).toBe(tooSmall.largest_bytes);
+  await expect.poll(() => numberOf(page, '.to-scale [data-kind="hole"]', 'data-bytes')).toBe(tooSmall.largest_bytes);
 });
 
 test('the contents of a private pool, by line: two steps', async ({ open }) => {
@@ -163,7 +163,7 @@ test('the share of activations at the peak: no step', async ({ open }) => {
   await row.waitFor();
   const { categories_at_peak: all, peak_allocated_bytes: peak } = report(TRAINING).devices[0];
   const { bytes: held } = all.find(({ category }: { category: string }) => category === 'activation');
-  expect(await row.textContent()).toContain(share(held, peak));
+  await expect.poll(() => row.textContent()).toContain(share(held, peak));
 });
 
 test('the smallest GPU that fits: two steps', { timeout: 60_000 }, async ({ open }) => {
@@ -172,7 +172,7 @@ test('the smallest GPU that fits: two steps', { timeout: 60_000 }, async ({ open
   await step(page.getByRole('button', { name: 'Find the smallest GPU' }).click({ timeout: 30_000 }));
   const answer = page.locator('[data-gpu]');
   await answer.waitFor({ timeout: 60_000 });
-  expect(await answer.getAttribute('data-gpu')).toBe(replay(OOM, '--find-capacity').devices[0].smallest_gpu.name);
+  await expect.poll(() => answer.getAttribute('data-gpu')).toBe(replay(OOM, '--find-capacity').devices[0].smallest_gpu.name);
 });
 
 test('the leaking blocks: one step', async ({ open }) => {
@@ -181,5 +181,5 @@ test('the leaking blocks: one step', async ({ open }) => {
   await step(page.locator('.finding-rows').getByRole('button', { name: leak.line.name }).click());
   await expect.poll(async () => (await state(page))['search']).toBeDefined();
   await page.locator(`[data-matches="${leak.kept}"]`).waitFor();
-  expect(await numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
+  await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
 });

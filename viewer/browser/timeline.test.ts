@@ -109,7 +109,7 @@ test('a click selects the allocation and chooses the moment', async ({ open }) =
   expect(it.to ?? Infinity).toBeGreaterThan(1050);
   const titles = await details.locator('dd[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title));
   expect(titles.slice(0, 3).map(exact)).toEqual([it.bytes, it.requested, it.bytes - it.requested]);
-  expect(await details.textContent()).toContain(`0x${it.address.toString(16)}`);
+  await expect.poll(() => details.textContent()).toContain(`0x${it.address.toString(16)}`);
   await expect.poll(() => state(page)).toMatchObject({ selected: String(id), moment: '1050' });
   await details.getByRole('button', { name: 'Clear' }).click();
   await expect.poll(async () => (await state(page))['selected']).toBeUndefined();

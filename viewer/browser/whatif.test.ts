@@ -45,13 +45,13 @@ test('a custom setting, a device and an overhead match the command', { timeout: 
   await equals(page, '--capacity', String(7.5 * 2 ** 30), '--overhead', '600MiB');
   await field(page, 'GPU').selectOption('rtx4060');
   await equals(page, '--gpu', 'rtx4060', '--overhead', '600MiB');
-  expect(await field(page, 'Device size, GiB').inputValue()).toBe('');
+  await expect.poll(() => field(page, 'Device size, GiB').inputValue()).toBe('');
   expect(await violations(page)).toEqual([]);
   // The address stores everything.
   await expect.poll(() => state(page)).toMatchObject({ view: 'whatif', gpu: 'rtx4060', overhead: '600' });
   await page.reload();
   await ready(page, 'whatif');
-  expect(await field(page, 'GPU').inputValue()).toBe('rtx4060');
+  await expect.poll(() => field(page, 'GPU').inputValue()).toBe('rtx4060');
   await equals(page, '--gpu', 'rtx4060', '--overhead', '600MiB');
 });
 
@@ -64,10 +64,10 @@ test("PyTorch's refusal of a setting has the words of the command", async ({ ope
     expect(words.length).toBeGreaterThan(10);
     const plain = (text: string) => text.replaceAll('`', '').replace(/\s+/g, ' ');
     expect(plain(refusal('replay', OOM, '--conf', conf))).toContain(plain(words));
-    expect(await field(page, 'Custom setting').getAttribute('aria-invalid')).toBe('true');
+    await expect.poll(() => field(page, 'Custom setting').getAttribute('aria-invalid')).toBe('true');
   }
   await fill(page, 'Custom setting', '');
-  expect(await page.locator('.field-wrong').count()).toBe(0);
+  await expect.poll(() => page.locator('.field-wrong').count()).toBe(0);
   await fill(page, 'Device size, GiB', '1');
   await fill(page, 'Overhead, MiB', '2000');
   await page.locator('.field-wrong').getByText('leaves nothing of a device of 1.00 GiB').waitFor();
@@ -85,8 +85,8 @@ test('the smallest GPU is two steps away, and matches the command', async ({ ope
   const told = replay(OOM, '--find-capacity').devices[0];
   const answer = page.locator('[data-gpu]');
   await answer.waitFor({ timeout: 60_000 });
-  expect(await answer.getAttribute('data-gpu')).toBe(told.smallest_gpu.name);
-  expect(await numberOf(page, '[data-gpu]', 'data-bytes')).toBe(told.smallest_capacity_bytes);
+  await expect.poll(() => answer.getAttribute('data-gpu')).toBe(told.smallest_gpu.name);
+  await expect.poll(() => numberOf(page, '[data-gpu]', 'data-bytes')).toBe(told.smallest_capacity_bytes);
   const text = (await answer.textContent())!;
   for (const one of [told.smallest_gpu.name, told.smallest_gpu.driver_name, bytes(told.smallest_gpu.total_bytes)]) {
     expect(text).toContain(one);
@@ -100,7 +100,7 @@ test('the smallest GPU is two steps away, and matches the command', async ({ ope
   await answer.waitFor({ timeout: 60_000 });
   const [conf] = replay(OOM).devices[0].what_if.map((one: any) => one.conf);
   const other = replay(OOM, '--find-capacity', '--conf', conf).devices[0];
-  expect(await numberOf(page, '[data-gpu]', 'data-bytes')).toBe(other.smallest_capacity_bytes);
+  await expect.poll(() => numberOf(page, '[data-gpu]', 'data-bytes')).toBe(other.smallest_capacity_bytes);
 });
 
 test('if nothing fits, the page shows the closest setting and the missing bytes', async ({ open }) => {

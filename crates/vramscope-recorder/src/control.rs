@@ -3,7 +3,6 @@
 //! A request is one line: `processes`, or `copy PROCESS`. The answer is a line `ok SIZE` with that many bytes after it, or a line
 //! `error REASON`.
 
-use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::os::fd::AsRawFd as _;
@@ -17,6 +16,7 @@ use std::time::Duration;
 
 use vramscope_basics::lock;
 
+use crate::leftovers::linked;
 use crate::log::LogCopy;
 use crate::requests::{Asked, READER, RECORDER_FOLDER, RINGS, Requests};
 use crate::running::{RunningProcess, is_running};
@@ -242,14 +242,6 @@ fn locked_folders(process: u32) -> impl Iterator<Item = PathBuf> {
     let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let paths = files.filter_map(|file| fs::read_link(file.path()).ok());
     paths.filter(|path| path.ends_with(READER)).filter_map(|path| path.parent().map(Path::to_owned))
-}
-
-/// The path of the link to a ring in memory; any other path as it is. The name of such a ring (`library/ring_file.rs`) is its link's path, with
-/// colons, which paths of recorders do not have.
-fn linked(path: &Path) -> Cow<'_, Path> {
-    let link = path.to_str().and_then(|path| path.strip_prefix("/dev/shm/vramscope:"));
-    // The system adds `(deleted)` to the path.
-    link.map_or(path.into(), |link| PathBuf::from(format!("/{}", link.replace(':', "/"))).into())
 }
 
 /// The folders of recorders whose files a process has mapped: first those with a ring, then those with a library.

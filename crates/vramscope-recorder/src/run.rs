@@ -17,6 +17,8 @@ use vramscope_trace::LogFact;
 
 #[cfg(target_os = "linux")]
 use crate::control;
+#[cfg(target_os = "linux")]
+use crate::leftovers;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
 use crate::requests::{Asked, READER, RECORDER_FOLDER, RINGS, Requests};
@@ -157,6 +159,8 @@ impl RecorderRun {
         if !Self::is_supported() {
             return Err(RecordError::NoLibrary);
         }
+        #[cfg(target_os = "linux")]
+        leftovers::remove_abandoned();
         let parent = std::env::temp_dir();
         let failed = |why| RecordError::Folder { folder: parent.clone(), why };
         let folder = PrivateFolder::new_in(&parent, RECORDER_FOLDER).map_err(failed)?;
@@ -276,6 +280,8 @@ impl RecorderRun {
         control::wake(self.folder.path());
         // The thread ends within one round, and an error of `join` has no information.
         self.thread.join().ok();
+        #[cfg(target_os = "linux")]
+        leftovers::remove_of(self.folder.path());
         std::mem::take(&mut *lock(&self.shared.recorded))
     }
 }

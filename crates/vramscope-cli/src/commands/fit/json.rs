@@ -19,6 +19,8 @@ pub(crate) struct Json {
     context_high_bytes: u64,
     fits: bool,
     baseline: OutcomeJson,
+    repeat: Option<OutcomeJson>,
+    deterministic: Option<bool>,
     model: Option<String>,
     changes: Vec<RowJson>,
     dropped: Vec<DroppedJson>,
@@ -141,6 +143,8 @@ pub(crate) fn json(runner: &Runner<'_>, found: &Found) -> Json {
         context_high_bytes: *runner.card.context.end(),
         fits: found.fits(),
         baseline: OutcomeJson::of(&found.baseline),
+        repeat: found.repeat.as_ref().map(OutcomeJson::of),
+        deterministic: found.repeat.as_ref().map(|_| !found.is_random()),
         model: found.facts.model.as_ref().map(|model| model.class.clone()),
         changes: found.rows.iter().map(row).collect(),
         dropped: found

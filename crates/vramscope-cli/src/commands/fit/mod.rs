@@ -1,7 +1,8 @@
 //! `vramscope fit`: searches for changes with which a program fits. Every number comes from a run of the changed program on a phantom GPU.
 //!
 //! `runner` is one run with changes, `change` the changes with their costs and lines, `vary` the search for a number in the program's
-//! arguments, `checkpoints` the choice of modules to checkpoint, `search` the search for changes. The changes are made in the program by `phantom/changes.py`.
+//! arguments, `checkpoints` the choice of modules to checkpoint, `search` the search for changes, `together` runs at the same time. The changes are made in
+//! the program by `phantom/changes.py`.
 
 mod bisect;
 mod change;
@@ -9,6 +10,7 @@ mod checkpoints;
 pub(crate) mod json;
 mod runner;
 mod search;
+mod together;
 mod vary;
 mod words;
 

@@ -1,12 +1,12 @@
 //! Runs a changed program on the phantom GPU.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
@@ -24,6 +24,9 @@ use crate::say::say;
 /// The bytes at the end of a program's output that are searched for its error.
 const TAIL: u64 = 64 << 10;
 
+/// Runs at the same time without `--jobs`, at most.
+const MOST_JOBS: usize = 8;
+
 /// The longest error that is repeated, in characters.
 const LONGEST: usize = 160;
 
@@ -35,8 +38,8 @@ pub(crate) struct Runner<'a> {
     /// Whether a signal asked to stop.
     stop: Arc<AtomicBool>,
     /// Whether the program queries the GPU's memory, so that it must run within the budget.
-    adapts: Cell<bool>,
-    runs: Cell<u64>,
+    adapts: AtomicBool,
+    runs: AtomicU64,
 }
 
 /// The end of a run.
@@ -63,6 +66,8 @@ pub(crate) struct Outcome {
     pub(crate) is_lower_bound: bool,
     /// Allocator settings with which the recording fits, if the run does not.
     pub(crate) conf: Option<String>,
+    /// Processes with a recording.
+    pub(crate) processes: usize,
     pub(crate) facts: Facts,
 }
 
@@ -99,7 +104,7 @@ impl<'a> Runner<'a> {
             anyhow::bail!("{budget} bytes have no room for a context of {} bytes", context.start());
         }
         let card = Card { total: budget, context };
-        Ok(Self { args, card, stop, adapts: Cell::new(false), runs: Cell::new(0) })
+        Ok(Self { args, card, stop, adapts: AtomicBool::new(false), runs: AtomicU64::new(0) })
     }
 
     /// Runs the program with `changes`, and `value` for the varied number. `name` is shown as progress.
@@ -107,7 +112,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// The program cannot be started, or its recording cannot be read.
     pub(crate) fn run(&self, name: &str, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
-        self.progress(name);
+        let number = self.progress(name);
         let ran = self.judged(changes, value)?;
         match &ran {
             Ran::Ended(outcome) => {
@@ -115,9 +120,13 @@ impl<'a> Runner<'a> {
                 if outcome.peak_device == 0 {
                     return Ok(ran);
                 }
-                say(&format!("  needs {more}{}, {}", bytes(outcome.peak_device), outcome.verdict()));
+                say(&format!(
+                    "  run {number} needs {more}{}, {}",
+                    bytes(outcome.peak_device),
+                    outcome.verdict()
+                ));
             }
-            Ran::Failed(reason) => say(&format!("  failed: {reason}")),
+            Ran::Failed(reason) => say(&format!("  run {number} failed: {reason}")),
             Ran::Stopped => {}
         }
         Ok(ran)
@@ -140,9 +149,32 @@ impl<'a> Runner<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn progress(&self, name: &str) {
-        self.runs.set(self.runs.get() + 1);
-        say(&format!("run {}: {name}", self.runs.get()));
+    /// Whether the program queries the GPU's memory.
+    fn adapts(&self) -> bool {
+        self.adapts.load(Ordering::Relaxed)
+    }
+
+    /// The runs at the same time: `--jobs`, else one for each processor. With less host memory, or if the program has several processes,
+    /// fewer. `baseline` is the outcome of the unchanged program.
+    pub(crate) fn jobs(&self, baseline: &Outcome) -> usize {
+        if let Some(jobs) = self.args.jobs {
+            return jobs.into();
+        }
+        if baseline.processes > 1 {
+            return 1;
+        }
+        let processors = thread::available_parallelism().map_or(1, usize::from).min(MOST_JOBS);
+        // A changed program may need more than the unchanged one.
+        let needed = 2 * baseline.facts.host_bytes;
+        let in_memory = available_bytes().and_then(|available| available.checked_div(needed));
+        in_memory.map_or(processors, |jobs| processors.min(usize::try_from(jobs).unwrap_or(1))).max(1)
+    }
+
+    /// Prints the name of a run, and returns its number.
+    fn progress(&self, name: &str) -> u64 {
+        let number = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        say(&format!("run {number}: {name}"));
+        number
     }
 
     fn judged(&self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
@@ -152,24 +184,24 @@ impl<'a> Runner<'a> {
         });
         let attempt = |total| self.attempt(total, methods(changes), conf.clone(), value);
         let budget = self.card.total;
-        let mut last = attempt(if self.adapts.get() { budget } else { UNLIMITED })?;
-        if !self.adapts.get() && last.asked_memory() {
-            self.adapts.set(true);
+        let mut last = attempt(if self.adapts() { budget } else { UNLIMITED })?;
+        if !self.adapts() && last.asked_memory() {
+            self.adapts.store(true, Ordering::Relaxed);
             last = attempt(budget)?;
         }
         if let Some(end) = self.unfinished(&last) {
             return Ok(end);
         }
         let mut conf_that_fits = None;
-        let mut fit = if self.adapts.get() { last.fit(&self.card)? } else { self.fit(&last)? };
+        let mut fit = if self.adapts() { last.fit(&self.card)? } else { self.fit(&last)? };
         // The replay released its cache. A run shows that PyTorch does so, too.
-        if fit == Fit::Fits && !self.adapts.get() && self.most(&last) > budget {
+        if fit == Fit::Fits && !self.adapts() && self.most(&last) > budget {
             last = attempt(budget)?;
             if let Some(end) = self.unfinished(&last) {
                 return Ok(end);
             }
             fit = last.fit(&self.card)?;
-        } else if fit != Fit::Fits && !self.adapts.get() {
+        } else if fit != Fit::Fits && !self.adapts() {
             conf_that_fits = self.remedy(&last)?;
         }
         Ok(Ran::Ended(Box::new(Outcome {
@@ -180,6 +212,7 @@ impl<'a> Runner<'a> {
             peak_device: if fit == Fit::Fits { self.most(&last).min(budget) } else { self.most(&last) },
             is_lower_bound: last.ran_out(),
             conf: conf_that_fits,
+            processes: last.recordings.len(),
             facts: facts_of(&last).unwrap_or_default(),
         })))
     }
@@ -289,6 +322,13 @@ fn run_args(args: &FitArgs, command: Vec<OsString>, conf: Option<String>) -> Pha
         json: true,
         command,
     }
+}
+
+/// Bytes of host memory that programs can use; `None` if unknown.
+fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The end of a file, of at most [`TAIL`] bytes.

@@ -6,8 +6,9 @@ use vramscope::report::bytes;
 use super::change::{Change, Cost};
 use super::checkpoints::Chain;
 use super::runner::{Outcome, Ran, Runner};
+use super::together::together;
 use super::vary::{self, Varied};
-use crate::commands::phantom::changes::Facts;
+use crate::commands::phantom::changes::{Facts, Forward};
 
 /// The changes that are combined if none suffices alone, at most: those that save most.
 const COMBINED: usize = 4;
@@ -61,6 +62,8 @@ pub(crate) struct Dropped {
 /// The results of a search.
 pub(crate) struct Found {
     pub(crate) baseline: Outcome,
+    /// A second run of the unchanged program, if it does not fit.
+    pub(crate) repeat: Option<Outcome>,
     /// Facts about the unchanged program.
     pub(crate) facts: Facts,
     /// The measured changes: those with which the program fits first, the cheapest first.
@@ -76,13 +79,50 @@ impl Found {
     pub(crate) fn fits(&self) -> bool {
         self.baseline.fits() || self.rows.iter().any(|row| row.outcome.fits())
     }
+
+    /// Whether two runs of the unchanged program had different peaks.
+    pub(crate) fn is_random(&self) -> bool {
+        let peaks = |outcome: &Outcome| (outcome.peak_allocated, outcome.peak_device);
+        self.repeat.as_ref().is_some_and(|repeat| peaks(repeat) != peaks(&self.baseline))
+    }
 }
 
 struct Search<'a> {
     runner: &'a Runner<'a>,
     /// The wanted varied number.
     wanted: Option<u64>,
+    /// Runs at the same time, at most.
+    jobs: usize,
     found: Found,
+}
+
+/// A part of the search that needs no results of the others that run at the same time.
+enum Job {
+    /// The unchanged program again.
+    Repeat,
+    /// The inspection of the unchanged program's forward pass.
+    Inspect,
+    /// Changes, and the varied number.
+    Changes(Vec<Change>, Option<u64>),
+    /// The modules to checkpoint, together with changes.
+    Checkpointing(Vec<Change>),
+}
+
+/// The results of a job.
+#[derive(Default)]
+struct Results {
+    rows: Vec<Row>,
+    dropped: Vec<Dropped>,
+    repeat: Option<Outcome>,
+    forward: Option<Forward>,
+    /// Whether a run failed.
+    has_failed: bool,
+}
+
+impl Results {
+    fn drop(&mut self, name: String, reason: String) {
+        self.dropped.push(Dropped { name, reason });
+    }
 }
 
 /// Runs the program unchanged and, if it does not fit, with changes.
@@ -105,28 +145,90 @@ pub(crate) fn search(runner: &Runner<'_>) -> anyhow::Result<Found> {
     let found = Found {
         facts: baseline.facts.clone(),
         baseline,
+        repeat: None,
         rows: Vec::new(),
         dropped: Vec::new(),
         varied,
-        is_stopped: runner.is_stopped(),
+        is_stopped: false,
     };
-    let mut search = Search { runner, wanted, found };
+    let jobs = runner.jobs(&found.baseline);
+    let mut search = Search { runner, wanted, jobs, found };
     if !search.found.baseline.fits() {
         search.smaller_batches()?;
-        search.settings()?;
-        search.optimizers()?;
+        search.optimizers_and_settings()?;
         search.model()?;
         search.combinations()?;
     }
     let mut found = search.found;
+    found.is_stopped = runner.is_stopped();
     found.rows.sort_by_key(|row| (!row.outcome.fits(), row.expense(), row.outcome.peak_device));
     Ok(found)
 }
 
 impl Search<'_> {
+    /// Runs jobs at the same time, and adds their results in the order of the jobs.
+    fn run(&mut self, jobs: &[Job]) -> anyhow::Result<()> {
+        let mut all: Vec<Results> =
+            together(jobs, self.jobs, |job| self.results(job)).into_iter().collect::<anyhow::Result<_>>()?;
+        if self.jobs > 1 && jobs.len() > 1 {
+            // Programs that write the same file or listen on the same port may fail only beside each other.
+            for (job, results) in jobs.iter().zip(&mut all).filter(|(_, results)| results.has_failed) {
+                if !self.runner.is_stopped() {
+                    *results = self.results(job)?;
+                }
+            }
+        }
+        for results in all {
+            self.found.rows.extend(results.rows);
+            self.found.dropped.extend(results.dropped);
+            self.found.repeat = self.found.repeat.take().or(results.repeat);
+            self.found.facts.forward = self.found.facts.forward.take().or(results.forward);
+        }
+        Ok(())
+    }
+
+    fn results(&self, job: &Job) -> anyhow::Result<Results> {
+        let mut results = Results::default();
+        match job {
+            Job::Repeat => match self.runner.run("unchanged, again", &[], self.wanted)? {
+                Ran::Ended(outcome) => results.repeat = Some(*outcome),
+                Ran::Failed(reason) => {
+                    results.has_failed = true;
+                    results.drop(
+                        "the unchanged program, again".to_owned(),
+                        format!("the program failed: {reason}"),
+                    );
+                }
+                Ran::Stopped => {}
+            },
+            Job::Inspect => results.forward = self.inspect(&[], &mut results)?,
+            Job::Changes(changes, value) => {
+                if let Some(outcome) = self.measure(changes, *value, &mut results)? {
+                    self.keep(changes.clone(), *value, outcome, &mut results)?;
+                }
+            }
+            Job::Checkpointing(others) => self.checkpointing(others, &mut results)?,
+        }
+        Ok(results)
+    }
+
+    fn inspect(&self, changes: &[Change], results: &mut Results) -> anyhow::Result<Option<Forward>> {
+        if self.runner.is_stopped() {
+            return Ok(None);
+        }
+        let facts = self.runner.inspect(changes, self.wanted)?;
+        results.has_failed |= facts.is_none();
+        Ok(facts.and_then(|facts| facts.forward))
+    }
+
     /// Measures changes; `None` if they are dropped, or not wanted.
-    fn measure(&mut self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Option<Outcome>> {
-        if self.found.is_stopped || !changes.iter().all(|change| self.wants(change.key())) {
+    fn measure(
+        &self,
+        changes: &[Change],
+        value: Option<u64>,
+        results: &mut Results,
+    ) -> anyhow::Result<Option<Outcome>> {
+        if self.runner.is_stopped() || !changes.iter().all(|change| self.wants(change.key())) {
             return Ok(None);
         }
         let mut name = changes.iter().map(Change::name).collect::<Vec<_>>().join(" + ");
@@ -139,13 +241,13 @@ impl Search<'_> {
                 None => return Ok(Some(*outcome)),
                 Some(reason) => reason,
             },
-            Ran::Failed(reason) => format!("the program failed: {reason}"),
-            Ran::Stopped => {
-                self.found.is_stopped = true;
-                return Ok(None);
+            Ran::Failed(reason) => {
+                results.has_failed = true;
+                format!("the program failed: {reason}")
             }
+            Ran::Stopped => return Ok(None),
         };
-        self.drop(name, reason);
+        results.drop(name, reason);
         Ok(None)
     }
 
@@ -168,29 +270,28 @@ impl Search<'_> {
             .then(|| format!("the program made {steps} optimizer steps instead of {expected}"))
     }
 
-    /// Measures changes, and keeps the result.
-    fn try_changes(&mut self, changes: Vec<Change>, value: Option<u64>) -> anyhow::Result<()> {
-        if let Some(outcome) = self.measure(&changes, value)? {
-            self.keep(changes, value, outcome)?;
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, changes: Vec<Change>, value: Option<u64>, outcome: Outcome) -> anyhow::Result<()> {
+    /// Keeps the outcome of changes, unless they save nothing.
+    fn keep(
+        &self,
+        changes: Vec<Change>,
+        value: Option<u64>,
+        outcome: Outcome,
+        results: &mut Results,
+    ) -> anyhow::Result<()> {
         let row = self.row(changes, value, outcome);
         if value == self.wanted && row.outcome.peak_device >= self.found.baseline.peak_device {
-            self.drop(row.name(None), format!("saves nothing: it needs {}", bytes(row.outcome.peak_device)));
+            results
+                .drop(row.name(None), format!("saves nothing: it needs {}", bytes(row.outcome.peak_device)));
             return Ok(());
         }
         let conf = row.outcome.conf.clone();
         let mut with_conf = row.changes.clone();
-        self.found.rows.push(row);
+        results.rows.push(row);
         // Only fragmentation keeps these changes from fitting.
         if let Some(conf) = conf {
             with_conf.push(Change::Conf(conf));
-            if let Some(outcome) = self.measure(&with_conf, value)? {
-                let row = self.row(with_conf, value, outcome);
-                self.found.rows.push(row);
+            if let Some(outcome) = self.measure(&with_conf, value, results)? {
+                results.rows.push(self.row(with_conf, value, outcome));
             }
         }
         Ok(())
@@ -228,26 +329,34 @@ impl Search<'_> {
         }
         for part in divisors {
             let change = Change::Accumulate(high / part);
-            let Some(outcome) = self.measure(std::slice::from_ref(&change), Some(part))? else { break };
-            self.keep(vec![change], Some(part), outcome)?;
-            if self.found.rows.last().is_some_and(|row| row.outcome.fits()) {
+            let before = self.found.rows.len();
+            self.run(&[Job::Changes(vec![change], Some(part))])?;
+            let measured = &self.found.rows[before..];
+            if measured.is_empty() || measured.iter().any(|row| row.outcome.fits()) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn settings(&mut self) -> anyhow::Result<()> {
-        match self.found.baseline.conf.clone() {
-            Some(conf) => self.try_changes(vec![Change::Conf(conf)], self.wanted),
-            None => Ok(()),
+    /// Changes that do not depend on the model's forward pass, with its inspection.
+    fn optimizers_and_settings(&mut self) -> anyhow::Result<()> {
+        let of_model = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu"];
+        let mut jobs = vec![Job::Repeat];
+        if self.found.facts.model.is_some() && of_model.iter().any(|key| self.wants(key)) {
+            jobs.push(Job::Inspect);
         }
+        let conf = self.found.baseline.conf.clone().map(Change::Conf);
+        let single = conf.into_iter().chain(self.optimizers());
+        jobs.extend(single.map(|change| Job::Changes(vec![change], self.wanted)));
+        self.run(&jobs)
     }
 
-    fn optimizers(&mut self) -> anyhow::Result<()> {
+    /// Changes to the program's optimizers.
+    fn optimizers(&self) -> Vec<Change> {
         let optimizers = &self.found.facts.optimizers;
         if optimizers.is_empty() {
-            return Ok(());
+            return Vec::new();
         }
         let is_fused = optimizers.iter().all(|optimizer| optimizer.fused == Some(true));
         let is_foreach = optimizers.iter().any(|optimizer| optimizer.foreach != Some(false));
@@ -263,13 +372,13 @@ impl Search<'_> {
         if is_adam && self.found.facts.has_bitsandbytes {
             all.push(Change::Adam8bit);
         }
-        all.into_iter().try_for_each(|change| self.try_changes(vec![change], self.wanted))
+        all
     }
 
     /// Changes to the model's forward pass.
     fn model(&mut self) -> anyhow::Result<()> {
         let keys = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu"];
-        if self.found.is_stopped || !keys.iter().any(|key| self.wants(key)) {
+        if self.runner.is_stopped() || !keys.iter().any(|key| self.wants(key)) {
             return Ok(());
         }
         let Some(model) = self.found.facts.model.clone() else {
@@ -281,36 +390,33 @@ impl Search<'_> {
             self.drop("changes to the model".to_owned(), reason.to_owned());
             return Ok(());
         };
-        if let Some(facts) = self.runner.inspect(&[], self.wanted)? {
-            self.found.facts.forward = facts.forward;
-        }
-        self.found.is_stopped = self.runner.is_stopped();
         let path = self.found.facts.forward.as_ref().map_or(String::new(), |forward| forward.path.clone());
         let autocast = Change::Autocast(path.clone());
+        // The search for modules takes several runs, so it begins first.
+        let mut jobs = vec![Job::Checkpointing(Vec::new())];
         if self.runner.args.on.gpu.capability < BFLOAT16 {
             self.drop(autocast.name(), "the GPU has no bfloat16".to_owned());
         } else if !model.dtypes.contains_key("float32") {
             self.drop(autocast.name(), "the model has no float32 parameters".to_owned());
         } else {
-            self.try_changes(vec![autocast], self.wanted)?;
+            jobs.push(Job::Changes(vec![autocast], self.wanted));
         }
-        self.checkpointing(&[])?;
-        self.try_changes(vec![Change::SaveOnCpu(path)], self.wanted)
+        jobs.push(Job::Changes(vec![Change::SaveOnCpu(path)], self.wanted));
+        self.run(&jobs)
     }
 
     /// Checkpoints the modules with which the program fits, together with `others`, and that are cheapest to compute again. If none suffice,
     /// those with the lowest peak.
-    fn checkpointing(&mut self, others: &[Change]) -> anyhow::Result<()> {
-        let forward = if others.is_empty() {
-            self.found.facts.forward.clone()
-        } else {
-            self.runner.inspect(others, self.wanted)?.and_then(|facts| facts.forward)
-        };
-        self.found.is_stopped = self.runner.is_stopped();
+    fn checkpointing(&self, others: &[Change], results: &mut Results) -> anyhow::Result<()> {
+        if self.runner.is_stopped() || !self.wants("activation_checkpointing") {
+            return Ok(());
+        }
+        let forward =
+            if others.is_empty() { self.found.facts.forward.clone() } else { self.inspect(others, results)? };
         let chain = Chain::new(&forward.unwrap_or_default());
         if chain.is_empty() {
             let reason = "the forward pass calls no module of a ModuleList or Sequential that saves tensors for the backward pass";
-            self.drop("activation checkpointing".to_owned(), reason.to_owned());
+            results.drop("activation checkpointing".to_owned(), reason.to_owned());
             return Ok(());
         }
         let changes = |chosen: &[usize]| -> Vec<Change> {
@@ -333,7 +439,7 @@ impl Search<'_> {
             if tried.contains(&chosen) || best.as_ref().is_some_and(is_dearer) {
                 break;
             }
-            let Some(outcome) = self.measure(&changes(&chosen), self.wanted)? else { break };
+            let Some(outcome) = self.measure(&changes(&chosen), self.wanted, results)? else { break };
             tried.push(chosen.clone());
             rest = outcome.peak_device.saturating_sub(chain.peak(&chosen));
             if !outcome.fits() && outcome.peak_device <= budget {
@@ -348,7 +454,7 @@ impl Search<'_> {
             }
         }
         match best {
-            Some((chosen, outcome)) => self.keep(changes(&chosen), self.wanted, outcome),
+            Some((chosen, outcome)) => self.keep(changes(&chosen), self.wanted, outcome, results),
             None => Ok(()),
         }
     }
@@ -374,15 +480,17 @@ impl Search<'_> {
         single.sort_by_key(|(peak, _)| *peak);
         let single: Vec<Change> = single.into_iter().take(COMBINED).map(|(_, change)| change).collect();
         for size in [2, 3] {
-            for together in combined(&single, size) {
-                let (checkpoint, others): (Vec<Change>, Vec<Change>) =
-                    together.into_iter().partition(|change| matches!(change, Change::Checkpoint { .. }));
-                if checkpoint.is_empty() {
-                    self.try_changes(others, self.wanted)?;
-                } else {
-                    self.checkpointing(&others)?;
-                }
-            }
+            let is_checkpoint = |change: &Change| matches!(change, Change::Checkpoint { .. });
+            let (searched, measured): (Vec<_>, Vec<_>) =
+                combined(&single, size).into_iter().partition(|set| set.iter().any(is_checkpoint));
+            let others = |set: Vec<Change>| set.into_iter().filter(|change| !is_checkpoint(change)).collect();
+            // A search for modules takes several runs, so it begins first.
+            let jobs: Vec<Job> = searched
+                .into_iter()
+                .map(|set| Job::Checkpointing(others(set)))
+                .chain(measured.into_iter().map(|set| Job::Changes(set, self.wanted)))
+                .collect();
+            self.run(&jobs)?;
             if self.found.rows.iter().any(|row| row.outcome.fits() && row.value == self.wanted) {
                 break;
             }

@@ -153,6 +153,7 @@ mod tests {
             peak_device: peak,
             is_lower_bound: false,
             conf: None,
+            processes: 1,
             facts: crate::commands::phantom::changes::Facts::default(),
         }
     }

@@ -13,6 +13,13 @@ pub(crate) fn text(runner: &Runner<'_>, found: &Found) -> Result<String, std::fm
     let mut out = String::new();
     writeln!(out)?;
     headline(&mut out, runner, found)?;
+    if let Some(repeat) = found.repeat.as_ref().filter(|_| found.is_random()) {
+        writeln!(
+            out,
+            "The program is not deterministic: a second unchanged run needs {}. Smaller differences between runs may be chance.",
+            needs(repeat)
+        )?;
+    }
     if let Some(varied) = &found.varied {
         curve(&mut out, varied)?;
     }

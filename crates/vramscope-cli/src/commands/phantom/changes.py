@@ -88,6 +88,8 @@ class Changes:
                 getattr(self, name)(model, value)
 
     def facts(self):
+        import resource
+
         return {
             "model": self.about_model,
             "optimizers": self.optimizers,
@@ -96,6 +98,8 @@ class Changes:
             "offloaded_bytes": self.offloaded,
             "forward": None if self.inspection is None else self.inspection.facts(),
             "has_bitsandbytes": importlib.util.find_spec("bitsandbytes") is not None,
+            # Linux counts in KiB.
+            "host_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         }
 
     # Changes when torch is imported

@@ -26,6 +26,9 @@ pub(crate) struct Facts {
     pub(crate) forward: Option<Forward>,
     /// Whether bitsandbytes is installed.
     pub(crate) has_bitsandbytes: bool,
+    /// Peak of the process's memory of the host.
+    #[serde(default)]
+    pub(crate) host_bytes: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -19,7 +19,7 @@ mod segments;
 mod unmapped;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vramscope_basics::lock;
@@ -58,6 +58,21 @@ pub(crate) struct EngineShared<O: Observer> {
     core: Core<O>,
     /// Freed blocks that other streams still use.
     pending: Pending<WaitingBlock<O>>,
+    captures: Captures<O>,
+}
+
+/// Captures of CUDA graphs in progress. Until the last one ends, the device must record, query and await no event.
+struct Captures<O: Observer> {
+    count: AtomicUsize,
+    /// Freed blocks whose events are recorded after the captures, with the streams that use them.
+    deferred: Mutex<Vec<(WaitingBlock<O>, Vec<u64>)>>,
+}
+
+impl<O: Observer> Captures<O> {
+    #[inline]
+    fn are_underway(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// A freed block that other streams still use.
@@ -133,7 +148,30 @@ impl<Stack> Default for ArenaState<Stack> {
 
 impl<O: Observer> EngineShared<O> {
     pub(crate) fn new(core: Core<O>) -> Self {
-        Self { core, pending: Pending::default() }
+        let captures = Captures { count: AtomicUsize::new(0), deferred: Mutex::default() };
+        Self { core, pending: Pending::default(), captures }
+    }
+
+    /// Records that the capture of a CUDA graph began.
+    pub(crate) fn begin_capture(&self) {
+        self.captures.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that a capture ended. After the last one, records the events of blocks that were freed meanwhile.
+    pub(crate) fn end_capture(&self) {
+        let end = |count: usize| count.checked_sub(1);
+        let before = self.captures.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end);
+        if before == Ok(1) {
+            let deferred = std::mem::take(&mut *lock(&self.captures.deferred));
+            for (WaitingBlock { arena, block }, streams) in deferred {
+                arena.wait_for(block, streams);
+            }
+        }
+    }
+
+    /// Whether a capture of a CUDA graph is in progress.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.captures.are_underway()
     }
 
     #[inline]
@@ -151,6 +189,9 @@ impl<O: Observer> EngineShared<O> {
     /// for all events (`synchronize_and_free_events`).
     #[cold]
     pub(crate) fn process_pending(&self, wait: bool) {
+        if self.captures.are_underway() {
+            return;
+        }
         if wait {
             self.pending.take_all_numbered().into_iter().for_each(|waiting| waiting.stream_done(None));
         }
@@ -238,6 +279,14 @@ impl<O: Observer> Arena<O> {
     /// example another thread's per-thread stream, waits for all work on the device.
     #[cold]
     fn wait_for(self: &Arc<Self>, block: BlockKey, streams: Vec<u64>) {
+        {
+            // Under this lock, the last capture cannot end between the check and the push.
+            let mut deferred = lock(&self.shared.captures.deferred);
+            if self.shared.captures.are_underway() {
+                deferred.push((WaitingBlock { arena: Arc::clone(self), block }, streams));
+                return;
+            }
+        }
         let device = self.core().device();
         for stream in streams {
             let mark = |stream| guarded(|| device.record_event(stream)).ok();

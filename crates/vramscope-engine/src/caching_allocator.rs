@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use vramscope_basics::lock;
 use vramscope_trace::{Block, PoolId, Segment};
 
-use crate::arena::{Arena, BlockKey, NotPlaced};
+use crate::arena::{Arena, BlockKey};
 use crate::arena_key::{ArenaKey, PLANNED};
 use crate::callbacks::NoCallbacks;
 use crate::device::{Device, DeviceError};
@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::layout::SegmentLayout;
 use crate::observer::Unobserved;
-use crate::plan::{Plan, PlanFollower, PlanUse, Planned};
+use crate::plan::{Plan, PlanFollower, PlanUse};
 use crate::policy::{BLOCK_UNIT, Policy};
 use crate::start::{BadLayout, StartSegment};
 use crate::statistics::Statistics;
@@ -106,33 +106,17 @@ impl CachingAllocator {
         // A size that overflows exceeds every device and every plan.
         let bytes = size.checked_next_multiple_of(BLOCK_UNIT)?;
         let mut follower = lock(plan);
-        let place = match follower.request(pool, stream, bytes) {
-            Planned::At(place) => place,
-            Planned::Left => {
-                follower.usage.left.count(bytes);
-                return None;
-            }
-            Planned::Differs => {
-                follower.usage.differing.count(bytes);
-                return None;
-            }
-        };
+        let place = follower.place(pool, stream, bytes)?;
         let arena = self.engine.arena(ArenaKey { pool: PLANNED, stream });
-        match self.engine.malloc_planned(arena, place, size, None) {
-            Ok(grant) => {
-                follower.usage.planned.count(bytes);
-                let arena = Arc::clone(arena);
-                Some(LiveBlock { arena, key: grant.block, address: grant.address, size: grant.size })
-            }
-            Err(NotPlaced::InUse) => {
-                follower.usage.in_use.count(bytes);
-                None
-            }
-            Err(NotPlaced::NoMemory) => {
-                follower.usage.no_memory.count(bytes);
-                None
-            }
-        }
+        let placed = self.engine.malloc_planned(arena, place, size, None);
+        follower.usage.count_placed(bytes, placed.as_ref().err().copied());
+        let grant = placed.ok()?;
+        Some(LiveBlock {
+            arena: Arc::clone(arena),
+            key: grant.block,
+            address: grant.address,
+            size: grant.size,
+        })
     }
 
     /// Allocates `size` bytes from a pool on a stream; 0 counts as 1. The first use of a private pool's id creates the pool: it splits
@@ -150,7 +134,13 @@ impl CachingAllocator {
         }
         let arena = self.engine.arena(ArenaKey { pool, stream });
         let rounded = self.engine.policy().round_size(size);
-        let grant = self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?;
+        let (grant, arena) = if self.plan.is_some() {
+            let planned = self.engine.arena(ArenaKey { pool: PLANNED, stream });
+            let served = self.engine.malloc_beside_plan(arena, planned, size, rounded, None, &NoCallbacks)?;
+            (served.0, if served.1 { planned } else { arena })
+        } else {
+            (self.engine.malloc(arena, size, rounded, None, &NoCallbacks)?, arena)
+        };
         let arena = Arc::clone(arena);
         Ok(LiveBlock { arena, key: grant.block, address: grant.address, size: grant.size })
     }

@@ -12,7 +12,7 @@ use vramscope_basics::lock;
 use vramscope_trace::{Action, PoolId};
 
 use crate::arena::{Arena, BlockKey, EngineShared, Grant, LockedArena, NotPlaced, PlannedPlace};
-use crate::arena_key::ArenaKey;
+use crate::arena_key::{ArenaKey, PLANNED};
 use crate::callbacks::AllocCallbacks;
 use crate::core::{Core, DeviceAccounts};
 use crate::device::{Device, DeviceError, MemoryInfo};
@@ -154,34 +154,70 @@ impl<O: Observer> Engine<O> {
         let cached = arena.lock().commit_cached(class, rounded, requested, stack);
         match cached {
             Some(grant) => Ok(grant),
-            None => self.malloc_slowly(arena, class, rounded, requested, stack, callbacks),
+            None => self
+                .malloc_slowly(arena, None, class, rounded, requested, stack, callbacks)
+                .map(|(grant, _)| grant),
+        }
+    }
+
+    /// Like [`malloc`](Self::malloc), beside a plan whose segment is in `planned`. If no other memory is left, the request gets free
+    /// memory of the plan. Also returns whether it did: then the block belongs to `planned`.
+    ///
+    /// # Errors
+    /// As [`malloc`](Self::malloc).
+    pub fn malloc_beside_plan<C: AllocCallbacks>(
+        &self,
+        arena: &Arc<Arena<O>>,
+        planned: &Arc<Arena<O>>,
+        requested: u64,
+        rounded: u64,
+        stack: Option<O::Stack>,
+        callbacks: &C,
+    ) -> Result<(Grant, bool), EngineError<C::Refusal>> {
+        if !self.shared.nothing_waits() {
+            self.shared.process_pending(false);
+        }
+        let class = self.core().policy().class(rounded);
+        self.core().count_search(arena.key(), class);
+        let cached = arena.lock().commit_cached(class, rounded, requested, stack);
+        match cached {
+            Some(grant) => Ok((grant, false)),
+            None => self.malloc_slowly(arena, Some(planned), class, rounded, requested, stack, callbacks),
         }
     }
 
     /// Serves a request that may raise a peak, or that no cached block can serve.
     #[cold]
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     fn malloc_slowly<C: AllocCallbacks>(
         &self,
         arena: &Arc<Arena<O>>,
+        planned: Option<&Arc<Arena<O>>>,
         class: Class,
         rounded: u64,
         requested: u64,
         stack: Option<O::Stack>,
         callbacks: &C,
-    ) -> Result<Grant, EngineError<C::Refusal>> {
+    ) -> Result<(Grant, bool), EngineError<C::Refusal>> {
         {
             let (mut locked, asking) = self.lock_all_for(arena);
             if let Some((block, size)) = locked.arenas[asking].find(class, rounded) {
-                return Ok(locked.commit(asking, block, size, requested, stack));
+                return Ok((locked.commit(asking, block, size, requested, stack), false));
             }
         }
-        let held = self.grow(arena, class, rounded, requested, stack, callbacks)?;
-        let (mut locked, asking) = self.lock_all_for(arena);
-        let size = locked.arenas[asking].size_of_held(class, rounded, held.block());
+        let held = self.grow(arena, planned, class, rounded, requested, stack, callbacks)?;
+        let from_plan = held.arena().key().pool == PLANNED;
+        let (mut locked, asking) = self.lock_all_for(held.arena());
+        // In the segment of a plan, the block ends where the request does: the rest has other places.
+        let size = if from_plan {
+            rounded
+        } else {
+            locked.arenas[asking].size_of_held(class, rounded, held.block())
+        };
         let grant = locked.commit(asking, held.block(), size, requested, stack);
         held.keep();
-        Ok(grant)
+        Ok((grant, from_plan))
     }
 
     /// Allocates a block at a planned place. `arena` must be of the pool [`PLANNED`](crate::PLANNED).
@@ -195,6 +231,12 @@ impl<O: Observer> Engine<O> {
         requested: u64,
         stack: Option<O::Stack>,
     ) -> Result<Grant, NotPlaced> {
+        if !self.shared.nothing_waits() {
+            self.shared.process_pending(false);
+        }
+        if let Some(placed) = arena.lock().commit_planned(place, requested, stack) {
+            return placed;
+        }
         let (mut locked, asking) = self.lock_all_for(arena);
         let block = locked.arenas[asking].hold_planned(place, stack)?;
         Ok(locked.commit(asking, block, place.size, requested, stack))
@@ -279,10 +321,26 @@ impl<O: Observer> Engine<O> {
         id
     }
 
-    /// Creates the private pool with this id, if it does not exist.
-    pub(crate) fn add_pool(&self, id: PoolId) {
+    /// Creates the private pool with this id, if it does not exist. Its cached blocks are kept until it is released, or released again.
+    pub fn add_pool(&self, id: PoolId) {
         let state = PrivatePoolState { no_split: false, released: false };
-        lock(&self.pools).entry(id).or_insert(state);
+        lock(&self.pools).entry(id).or_insert(state).released = false;
+    }
+
+    /// Records that the capture of a CUDA graph began. Until it ends, no event is recorded, queried or awaited, so blocks that other
+    /// streams use stay in use, and the cache is not released for a request (`captures_underway` in PyTorch).
+    pub fn begin_capture(&self) {
+        self.shared.begin_capture();
+    }
+
+    /// Records that a capture ended, successfully or not.
+    pub fn end_capture(&self) {
+        self.shared.end_capture();
+    }
+
+    /// Whether a capture of a CUDA graph is in progress.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.shared.is_capturing()
     }
 
     /// Marks a private pool as no longer used: its cached blocks may be released.

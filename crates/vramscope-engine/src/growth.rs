@@ -21,9 +21,14 @@ pub(crate) struct HeldBlock<'a, O: Observer> {
     block: BlockKey,
 }
 
-impl<O: Observer> HeldBlock<'_, O> {
+impl<'a, O: Observer> HeldBlock<'a, O> {
     pub(crate) fn block(&self) -> BlockKey {
         self.block
+    }
+
+    /// The arena of the block.
+    pub(crate) fn arena(&self) -> &'a Arena<O> {
+        self.arena
     }
 
     /// Keeps the block out of the cache, because it is now allocated.
@@ -42,6 +47,8 @@ impl<O: Observer> Drop for HeldBlock<'_, O> {
 struct Growth<'a, O: Observer> {
     engine: &'a Engine<O>,
     arena: &'a Arc<Arena<O>>,
+    /// The arena of a plan on the same stream. Its free memory is the last resort.
+    planned: Option<&'a Arc<Arena<O>>>,
     class: Class,
     rounded: u64,
     requested: u64,
@@ -50,16 +57,18 @@ struct Growth<'a, O: Observer> {
 
 impl<O: Observer> Engine<O> {
     /// Takes memory from the device and holds a block of it.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     pub(crate) fn grow<'a, C: AllocCallbacks>(
         &'a self,
         arena: &'a Arc<Arena<O>>,
+        planned: Option<&'a Arc<Arena<O>>>,
         class: Class,
         rounded: u64,
         requested: u64,
         stack: Option<O::Stack>,
         callbacks: &C,
     ) -> Result<HeldBlock<'a, O>, EngineError<C::Refusal>> {
-        Growth { engine: self, arena, class, rounded, requested, stack }.run(callbacks)
+        Growth { engine: self, arena, planned, class, rounded, requested, stack }.run(callbacks)
     }
 
     /// Runs the callbacks that free memory. Returns false if there are none.
@@ -145,6 +154,11 @@ impl<'a, O: Observer> Growth<'a, O> {
                 return Ok(held);
             }
         }
+        if let Some(arena) = self.planned
+            && let Some(block) = arena.lock().hold_unplanned(self.rounded)
+        {
+            return Ok(HeldBlock { arena, block });
+        }
         Err(self.out_of_memory().into())
     }
 
@@ -173,6 +187,8 @@ impl<'a, O: Observer> Growth<'a, O> {
                 let stack = self.stack;
                 return self.arena.lock().release_oversize(self.class, self.rounded, max_split, stack);
             }
+            // Releasing would wait for streams, which a capture forbids.
+            Reclaim::Cached | Reclaim::CallbacksThenCached if engine.is_capturing() => return Ok(false),
             Reclaim::CallbacksThenCached => {
                 engine.run_callbacks();
             }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_trace::PoolId;
 
-use crate::arena::PlannedPlace;
+use crate::arena::{NotPlaced, PlannedPlace};
 use crate::device::DEVICE_PAGE;
 use crate::policy::BLOCK_UNIT;
 
@@ -216,6 +216,15 @@ impl Served {
 }
 
 impl PlanUse {
+    /// Counts a request with a place: allocated there, or the reason why not.
+    pub fn count_placed(&mut self, bytes: u64, outcome: Option<NotPlaced>) {
+        match outcome {
+            None => self.planned.count(bytes),
+            Some(NotPlaced::InUse) => self.in_use.count(bytes),
+            Some(NotPlaced::NoMemory) => self.no_memory.count(bytes),
+        }
+    }
+
     /// Returns the sum over all requests.
     pub fn all(&self) -> Served {
         let parts = [self.planned, self.left, self.differing, self.in_use, self.no_memory];
@@ -295,6 +304,16 @@ impl PlanFollower {
         let Some(PlannedRequest { offset, .. }) = expected else { return Planned::Differs };
         let segment = self.plan.segments.get(stream as usize).copied().unwrap_or(0);
         offset.map_or(Planned::Left, |offset| Planned::At(PlannedPlace { offset, size, segment }))
+    }
+
+    /// The place of the next request, if the plan has one. Counts all other requests.
+    pub fn place(&mut self, pool: PoolId, stream: u64, size: u64) -> Option<PlannedPlace> {
+        match self.request(pool, stream, size) {
+            Planned::At(place) => return Some(place),
+            Planned::Left => self.usage.left.count(size),
+            Planned::Differs => self.usage.differing.count(size),
+        }
+        None
     }
 
     /// Goes to the only position of the plan whose last requests are those of the program.

@@ -29,6 +29,7 @@
 //! ```
 //!
 //! - Every hook is native, records a few numbers and never raises. Lookups happen when the recording is written.
+//! - `torch_pool`: vramscope's pool as PyTorch's allocator. The only parts that PyTorch calls without Python.
 //! - `_saved_tensors.py` and `_history.py` share PyTorch's single instances with the program: ours step aside and remove nothing.
 //! - `threads`: the position of each thread in the program. `backward`: the module whose node runs, from the module's last node.
 //!
@@ -72,6 +73,8 @@ mod recording;
 mod size;
 mod stacks;
 mod table;
+#[cfg(target_os = "linux")]
+mod torch_pool;
 mod virtual_pool;
 mod work;
 
@@ -113,6 +116,9 @@ mod _native {
     use super::size::{format_bytes, parse_bytes};
     #[pymodule_export]
     use super::table::Table;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::torch_pool::TorchPool;
     #[pymodule_export]
     use super::virtual_pool::{VirtualDevice, VirtualPool};
     use pyo3::prelude::*;

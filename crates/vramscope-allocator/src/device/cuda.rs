@@ -106,7 +106,8 @@ impl CudaDevice {
     fn make_current(&self) -> Result<CurrentContext, DeviceError> {
         // SAFETY: the context was retained when the device was opened and is released when it is dropped.
         unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }.result().map_err(failed("cuCtxPushCurrent"))?;
-        Ok(CurrentContext)
+        let relaxed = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        Ok(CurrentContext { mode: exchange_capture_mode(relaxed) })
     }
 
     fn location(&self) -> sys::CUmemLocation {
@@ -153,10 +154,25 @@ impl CudaDevice {
 }
 
 /// Keeps a device's context current on this thread; dropping it restores the previous context.
-struct CurrentContext;
+///
+/// Meanwhile, calls on this thread are allowed while a stream is captured: memory of the device is no part of a CUDA graph
+/// (`cudaMallocMaybeCapturing` in PyTorch).
+struct CurrentContext {
+    /// The thread's mode before.
+    mode: Option<sys::CUstreamCaptureMode>,
+}
+
+/// Sets the mode of this thread for streams that are captured. Returns the previous mode.
+fn exchange_capture_mode(mut mode: sys::CUstreamCaptureMode) -> Option<sys::CUstreamCaptureMode> {
+    // SAFETY: the pointer points to a live value of the right type.
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result().ok().map(|()| mode)
+}
 
 impl Drop for CurrentContext {
     fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            exchange_capture_mode(mode);
+        }
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer points to a live value; the popped context is the one that `make_current` pushed on this thread.
         unsafe { sys::cuCtxPopCurrent_v2(&mut context) }.result().ok();

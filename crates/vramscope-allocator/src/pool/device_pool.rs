@@ -1,17 +1,19 @@
 //! The part of a pool on one device.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use vramscope_basics::lock;
 use vramscope_trace::PoolId;
 
 use vramscope_engine::{
-    ArenaKey, AtPeak, DeviceError, Engine, FreeMemoryCallback, MemoryInfo, OutOfMemory, ScopeKey, ScopePeaks,
-    Statistics,
+    ArenaKey, AtPeak, BLOCK_UNIT, DeviceError, Engine, FreeMemoryCallback, MemoryInfo, MemorySummary,
+    OutOfMemory, PLANNED, Plan, PlanFollower, PlanUse, Policy, ScopeKey, ScopePeaks, Statistics,
 };
 
 use super::pool_observer::PoolObserver;
 use super::{AllocError, Allocation, Limit, LimitError, MemoryPool, memory_summary};
+use crate::history::StackKey;
 use crate::history::When;
 use crate::hooks::{AllocationHooks, DeviceHooks, Hooks, HooksAtMalloc, MallocGuard};
 use crate::threads;
@@ -23,6 +25,8 @@ pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
 pub struct DevicePool {
     pub(super) engine: Arc<Engine<PoolObserver>>,
     pub(super) pool: Weak<super::Inner>,
+    /// The plan that requests follow.
+    pub(super) plan: OnceLock<Mutex<PlanFollower>>,
 }
 
 impl DevicePool {
@@ -48,6 +52,16 @@ impl DevicePool {
     #[inline]
     pub fn malloc_on(&self, stream: u64, size: u64) -> Result<Allocation, AllocError> {
         self.malloc_in(self.key(PoolId::default(), stream), size)
+    }
+
+    /// Allocates `size` bytes on a stream from the private pool with this id, or from the default pool for `(0, 0)`. Another library
+    /// chooses the ids, such as PyTorch for its CUDA graphs. [`open_pool`](Self::open_pool) creates the pool.
+    ///
+    /// # Errors
+    /// See [`AllocError`].
+    #[inline]
+    pub fn malloc_from(&self, pool: PoolId, stream: u64, size: u64) -> Result<Allocation, AllocError> {
+        self.malloc_in(self.key(pool, stream), size)
     }
 
     #[inline]
@@ -114,8 +128,45 @@ impl DevicePool {
             return Ok(Allocation::of_no_bytes(arena));
         }
         let stack = self.engine.observer().history.capture(When::Malloc);
+        if let Some(plan) = self.plan.get() {
+            return self.malloc_by_plan(plan, key, size, rounded, at_malloc, hooks, stack);
+        }
         match self.engine.malloc(arena, size, rounded, stack, &DeviceHooks(hooks)) {
             Ok(grant) => Ok(Allocation::new(arena, grant, at_malloc)),
+            Err(e) => Err(self.observe_error(e.into())),
+        }
+    }
+
+    /// Serves a request at its planned address, or as without a plan.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
+    fn malloc_by_plan(
+        &self,
+        plan: &Mutex<PlanFollower>,
+        key: ArenaKey,
+        size: u64,
+        rounded: u64,
+        at_malloc: HooksAtMalloc,
+        hooks: Option<&AllocationHooks>,
+        stack: Option<StackKey>,
+    ) -> Result<Allocation, AllocError> {
+        let planned = self.engine.arena(ArenaKey { pool: PLANNED, stream: key.stream });
+        // A size that overflows exceeds every device and every plan.
+        if let Some(bytes) = size.checked_next_multiple_of(BLOCK_UNIT) {
+            let place = lock(plan).place(key.pool, key.stream, bytes);
+            if let Some(place) = place {
+                let placed = self.engine.malloc_planned(planned, place, size, stack);
+                lock(plan).usage.count_placed(bytes, placed.as_ref().err().copied());
+                if let Ok(grant) = placed {
+                    return Ok(Allocation::new(planned, grant, at_malloc));
+                }
+            }
+        }
+        let arena = self.engine.arena(key);
+        match self.engine.malloc_beside_plan(arena, planned, size, rounded, stack, &DeviceHooks(hooks)) {
+            Ok((grant, from_plan)) => {
+                Ok(Allocation::new(if from_plan { planned } else { arena }, grant, at_malloc))
+            }
             Err(e) => Err(self.observe_error(e.into())),
         }
     }
@@ -197,6 +248,68 @@ impl DevicePool {
     }
 
     // ---- PyTorch's names ----
+
+    /// Limits reserved bytes to a fraction of the device (`set_per_process_memory_fraction`). A fraction of 0 allows nothing.
+    ///
+    /// # Errors
+    /// The fraction is not between 0 and 1, or the device cannot report its size.
+    pub fn set_memory_fraction(&self, fraction: f64) -> Result<(), LimitError> {
+        if !(0.0..=1.0).contains(&fraction) {
+            return Err(LimitError::Fraction(fraction));
+        }
+        Ok(self.engine.set_memory_fraction(fraction)?)
+    }
+
+    /// Creates the private pool with this id, if it does not exist, and keeps its cached blocks (`beginAllocateToPool`).
+    pub fn open_pool(&self, id: PoolId) {
+        self.engine.add_pool(id);
+    }
+
+    /// Allows to release the cached blocks of a private pool (`releasePool`).
+    pub fn release_pool(&self, id: PoolId) {
+        self.engine.release_pool(id);
+    }
+
+    /// Records that the capture of a CUDA graph began. Until it ends, the pool records, queries and awaits no event, so freed blocks that
+    /// other streams use are not reused, and requests do not release the cache.
+    pub fn begin_capture(&self) {
+        self.engine.begin_capture();
+    }
+
+    /// Records that a capture ended, successfully or not.
+    pub fn end_capture(&self) {
+        self.engine.end_capture();
+    }
+
+    /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream. All other
+    /// requests are served as without a plan. On a device without virtual memory, no request is planned. Only the first plan counts;
+    /// returns false for any other.
+    pub fn follow_plan(&self, plan: Arc<Plan>) -> bool {
+        self.plan.set(Mutex::new(PlanFollower::new(plan))).is_ok()
+    }
+
+    /// Returns how the requests were served since the pool follows a plan; `None` without a plan.
+    pub fn plan_use(&self) -> Option<PlanUse> {
+        self.plan.get().map(|plan| lock(plan).usage)
+    }
+
+    /// Returns the numbers of [`memory_summary`](Self::memory_summary).
+    pub fn summary(&self) -> MemorySummary {
+        self.engine.summary()
+    }
+
+    /// Returns the rules that the pool follows.
+    pub fn policy(&self) -> &Policy {
+        self.engine.policy()
+    }
+
+    /// Returns the first address and the mapped bytes of the segment that contains `address`, or `None` if no segment does
+    /// (`getBaseAllocation`). The time grows with the number of blocks.
+    pub fn segment_at(&self, address: u64) -> Option<(u64, u64)> {
+        let segments = self.engine.lock_all().segments();
+        let mut ranges = segments.iter().map(|segment| (segment.address(), segment.size()));
+        ranges.find(|&(start, size)| (start..start + size).contains(&address))
+    }
 
     /// Returns the bytes of the five kinds, and counts (`torch.cuda.memory_stats`).
     pub fn statistics(&self) -> Statistics {

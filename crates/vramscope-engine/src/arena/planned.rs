@@ -2,8 +2,8 @@
 //!
 //! A planned block is never placed over another block in use, whatever the plan says.
 
-use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState};
+use crate::arena::{Grant, LockedArena};
 use crate::core::ReservedAddresses;
 use crate::device::DEVICE_PAGE;
 use crate::observer::Observer;
@@ -81,6 +81,27 @@ impl<O: Observer> LockedArena<'_, O> {
             key = rest;
         }
         Ok(key)
+    }
+
+    /// Allocates a block at its place, unless this may raise a peak: then returns `None`.
+    pub(crate) fn commit_planned(
+        &mut self,
+        place: PlannedPlace,
+        requested: u64,
+        stack: Option<O::Stack>,
+    ) -> Option<Result<Grant, NotPlaced>> {
+        if !self.tally().has_room(requested, place.size) {
+            return None;
+        }
+        let held = self.hold_planned(place, stack);
+        Some(held.map(|block| self.commit(block, place.size, requested, stack)))
+    }
+
+    /// Holds a free block of at least `size` bytes for a request without a place.
+    pub(crate) fn hold_unplanned(&mut self, size: u64) -> Option<BlockKey> {
+        let block = self.state.free[Class::Large as usize].first_of(size)?;
+        self.hold(block);
+        Some(block)
     }
 
     /// Maps all unmapped pages of the half-open range of addresses.

@@ -1,0 +1,319 @@
+"""`vramscope.torch.use_pool` on a phantom GPU; `./test --torch` provides the Python and the command."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, needs_torch, python
+
+pytestmark = needs_torch
+
+PROGRAMS = HERE.parent.parent / "crates" / "vramscope-phantom" / "programs"
+POOL = """
+import torch
+import vramscope.torch
+pool = vramscope.torch.use_pool(check=True)
+"""
+
+
+def prints(folder: Path, program: str, *arguments: str, gpus: int = 1, **environment: str) -> str:
+    """Returns the output of a program that ends well. The phantom's own report goes to the standard output."""
+    beginning = "import sys; sys.stdout = open('output', 'w')\n"
+    done = python(folder, beginning + program + "\nprint('end')", *arguments, gpus=gpus, **environment)
+    output = (folder / "output").read_text()
+    assert output.endswith("end\n"), done.stderr + done.stdout
+    return output.removesuffix("end\n").strip()
+
+
+def test_the_pool_has_the_addresses_segments_and_counters_of_pytorch() -> None:
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "check_pool.py", "--vramscope", COMMAND, "--python", PYTHON, "--only", "mlp"],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("  equal") == 2
+
+
+def test_statistics_have_pytorchs_names(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+a = torch.empty(3_000_000, dtype=torch.uint8, device="cuda")
+b = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+del b
+stats = pool.stats()
+print(torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved())
+print(stats["segment.all.allocated"], stats["num_ooms"], stats["requested_bytes.all.current"])
+torch.cuda.reset_peak_memory_stats()
+print(torch.cuda.max_memory_allocated())
+torch.cuda.empty_cache()
+print(torch.cuda.memory_reserved())
+print("Allocated memory" in torch.cuda.memory_summary(), torch.cuda.get_allocator_backend())
+""",
+    )
+    assert output.split() == (
+        f"3000320 {3000320 + (1 << 30)} {(20 << 20) + (1 << 30)} 2 0 3000000 3000320 {20 << 20} True pluggable".split()
+    )
+
+
+def test_out_of_memory_is_pytorchs_exception(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda")]
+for _ in range(2):
+    try:
+        kept.append(torch.empty(200 << 30, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError as error:
+        print(error)
+torch.cuda.set_per_process_memory_fraction(0.02)
+try:
+    kept.append(torch.empty(1 << 30, dtype=torch.uint8, device="cuda"))
+except torch.OutOfMemoryError as error:
+    print(error)
+print(torch.cuda.memory_stats()["num_ooms"], torch.cuda.memory_allocated() >> 30)
+""",
+    )
+    first, second, limited, counted = output.splitlines()
+    assert first.startswith("CUDA out of memory. Tried to allocate 200.00 GiB. GPU 0 has a total capacity of ")
+    assert " is free. Of the allocated memory 1024.00 MiB is allocated by PyTorch" in first
+    assert second == first
+    assert " allowed; " in limited
+    assert counted == "3 1"
+
+
+def test_settings_are_those_of_the_variable_or_given(tmp_path: Path) -> None:
+    program = """
+import torch
+import vramscope.torch
+import sys
+pool = vramscope.torch.use_pool(*sys.argv[1:])
+a = torch.empty(3_000_000, dtype=torch.uint8, device="cuda")
+print(torch.cuda.memory_reserved() >> 20, pool.stats()["segment.all.allocated"])
+"""
+    conf = "expandable_segments:True"
+    assert prints(tmp_path, program) == "20 1"
+    assert prints(tmp_path, program, PYTORCH_CUDA_ALLOC_CONF=conf) == "20 0"
+    assert prints(tmp_path, program, "large_segment_size_mb:64", PYTORCH_CUDA_ALLOC_CONF=conf) == "64 1"
+    assert "ValueError: settings: " in python(tmp_path, program, "max_split_size_mb:none").stderr
+
+
+def test_a_pool_comes_before_the_first_use_of_a_gpu_and_only_once(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        """
+import torch
+import vramscope
+import vramscope.torch
+try:
+    vramscope.torch.use_pool("max_split_size_mb:1")
+except ValueError as error:
+    print(error)
+vramscope.torch.use_pool()
+for _ in range(2):
+    try:
+        vramscope.torch.use_pool()
+    except vramscope.VramscopeError as error:
+        print(error)
+    torch.cuda.init()
+""",
+    )
+    refused, twice, late = output.splitlines()
+    assert refused.startswith("settings: ")
+    assert twice == "this process has a pool already"
+    assert late.startswith("PyTorch has used a GPU already; call use_pool before")
+
+
+def test_sharing_with_other_processes_and_private_pools_are_refused_by_name(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+for call in (
+    torch.empty(1000, device="cuda").untyped_storage()._share_cuda_,
+    torch.cuda.MemPool,
+):
+    try:
+        call()
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+""",
+    )
+    lines = output.splitlines()
+    assert len(lines) == 2
+    assert all("does not yet support" in line for line in lines), lines
+
+
+def test_a_forked_process_neither_allocates_nor_frees(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+import os, sys
+a = torch.empty(1000, device="cuda")
+functions = pool._native.functions()
+pid = os.fork()
+if pid == 0:
+    import ctypes
+    del a
+    try:
+        torch.empty(1000, device="cuda")
+    except RuntimeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(torch.cuda.memory_allocated())
+""",
+    )
+    refused, allocated = output.splitlines()[0], output.splitlines()[-1]
+    assert "fork" in refused or "parent process" in refused
+    assert allocated == "4096"
+
+
+def test_memory_used_by_another_stream_is_reused_after_its_event(tmp_path: Path) -> None:
+    program = """
+side = torch.cuda.Stream()
+seen = []
+for _ in range(50):
+    a = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+    a.record_stream(side)
+    with torch.cuda.stream(side):
+        b = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+        b.record_stream(torch.cuda.default_stream())
+    del a, b
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+print(torch.cuda.memory_stats()["active_bytes.all.current"], torch.cuda.memory_reserved())
+"""
+    assert prints(tmp_path, POOL + program) == "0 0"
+
+
+def test_cuda_graphs_are_captured_into_private_pools(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+outside = torch.empty(2 << 20, dtype=torch.uint8, device="cuda")
+place = outside.data_ptr()
+del outside
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    inside = torch.zeros(2 << 20, dtype=torch.uint8, device="cuda")
+    temporary = torch.zeros(2 << 20, dtype=torch.uint8, device="cuda")
+    used = temporary.data_ptr()
+    del temporary
+# Free memory of the graph's pool serves nothing else.
+others = [torch.empty(2 << 20, dtype=torch.uint8, device="cuda") for _ in range(20)]
+print(inside.data_ptr() != place, used not in {other.data_ptr() for other in others})
+reserved = torch.cuda.memory_reserved()
+graph.replay()
+torch.cuda.empty_cache()
+kept = torch.cuda.memory_reserved()
+del graph, inside, others
+torch.cuda.empty_cache()
+print(reserved == kept, torch.cuda.memory_reserved())
+failed = torch.cuda.CUDAGraph()
+try:
+    with torch.cuda.graph(failed):
+        torch.empty(200 << 30, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError:
+    print("out of memory")
+print(torch.empty(1 << 20, dtype=torch.uint8, device="cuda").is_cuda)
+""",
+    )
+    assert output.split() == ["True", "True", "True", "0", "out", "of", "memory", "True"]
+
+
+def test_threads_never_get_the_same_memory(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+import random, threading
+def work(seed):
+    chance, live, streams = random.Random(seed), [], [torch.cuda.Stream() for _ in range(2)]
+    for _ in range(2000):
+        with torch.cuda.stream(chance.choice(streams)):
+            live.append(torch.empty(chance.randint(1, 4 << 20), dtype=torch.uint8, device="cuda"))
+        if chance.random() < 0.2:
+            live[-1].record_stream(chance.choice(streams))
+        if len(live) > 10:
+            live.pop(chance.randrange(len(live)))
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+print(torch.cuda.memory_allocated(), torch.cuda.memory_reserved())
+""",
+    )
+    assert output == "0 0"
+
+
+def test_a_program_may_end_with_live_tensors(tmp_path: Path) -> None:
+    assert prints(tmp_path, POOL + TRAIN + "step()\nkept = torch.empty(1000, device='cuda')") == ""
+
+
+def test_each_gpu_has_its_own_memory(tmp_path: Path) -> None:
+    program = """
+a = torch.empty(1000, device="cuda:1")
+print(torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1), a.device.index)
+"""
+    assert prints(tmp_path, POOL + program, gpus=2) == "0 4096 1"
+
+
+def test_requests_follow_a_plan(tmp_path: Path) -> None:
+    program = """
+import sys, torch
+import vramscope.torch
+pool = vramscope.torch.use_pool(plan=sys.argv[1] if sys.argv[1:] else None, check=True)
+pool.record_history()
+""" + TRAIN.replace("import torch, sys", "")
+    recorded = python(tmp_path, program + "for _ in range(6): step()\npool.dump_snapshot('run.pickle')")
+    assert recorded.returncode == 0, recorded.stderr
+    planned = subprocess.run([COMMAND, "plan", "run.pickle", "-o", "run.plan"], cwd=tmp_path, capture_output=True)
+    assert planned.returncode == 0, planned.stderr
+    output = prints(
+        tmp_path,
+        program
+        + """
+for _ in range(6): step()
+before = pool.plan_use()
+print(before["planned"][0], sum(count for count, _ in before.values()))
+other = torch.empty(12345, device="cuda")
+step()
+after = pool.plan_use()
+print(after["differing"][0] - before["differing"][0] >= 1, after["planned"][0] > before["planned"][0])
+""",
+        "run.plan",
+    )
+    followed, requests, differs, resumes = output.split()
+    assert int(followed) > 0.9 * int(requests), output
+    assert (differs, resumes) == ("True", "True")
+
+
+def test_a_plan_never_makes_a_run_fail_that_would_have_fitted(tmp_path: Path) -> None:
+    (tmp_path / "run.plan").write_text(
+        '{"vramscope_plan":1,"segments":[68719476736],"startup":[],"step":['
+        + ",".join(f"[1073741824,0,{n << 30}]" for n in range(60))
+        + "]}"
+    )
+    output = prints(
+        tmp_path,
+        """
+import torch
+import vramscope.torch
+pool = vramscope.torch.use_pool(plan="run.plan", check=True)
+for _ in range(60):
+    torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+print(torch.cuda.memory_reserved() >> 30, pool.plan_use()["planned"])
+large = torch.empty(70 << 30, dtype=torch.uint8, device="cuda")
+print(torch.cuda.memory_reserved() >> 30)
+""",
+    )
+    assert output.splitlines() == [f"60 (60, {60 << 30})", "70"]

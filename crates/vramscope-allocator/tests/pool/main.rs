@@ -12,6 +12,7 @@ mod kill;
 mod limits;
 mod line_profile;
 mod memory_summary;
+mod plan;
 mod python;
 mod recordings;
 mod release;

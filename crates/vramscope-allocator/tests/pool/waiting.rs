@@ -189,3 +189,27 @@ fn what_waits_is_active_in_the_summary() {
         assert!(summary.contains(row), "{row}\n{summary}");
     }
 }
+
+/// `needs_events_deferred_until_no_capture`: while a CUDA graph is captured, the device records, queries and awaits no event.
+#[test]
+fn a_capture_defers_the_events_of_freed_blocks() {
+    let device = Busy::new();
+    let pool = pool_on(&device);
+    let block = pool.malloc(MIB).unwrap();
+    let address = block.address();
+    block.record_stream(7).unwrap();
+    pool.begin_capture();
+    pool.begin_capture();
+    drop(block);
+    // The device is full, but the request neither waits nor releases the cache.
+    assert!(pool.malloc(64 * MIB).is_err());
+    let other = pool.malloc(MIB).unwrap();
+    assert_ne!(other.address(), address);
+    pool.end_capture();
+    assert!(device.calls().is_empty());
+    pool.end_capture();
+    assert_eq!(device.calls(), ["record_event 7"]);
+    drop(other);
+    let kept = [pool.malloc(MIB).unwrap(), pool.malloc(MIB).unwrap()];
+    assert!(kept.iter().any(|block| block.address() == address));
+}

@@ -1150,7 +1150,8 @@ fn before(log: &Path) -> PathBuf {
 
 /// The sizes of the frees after the beginning of a log, which must be in order and of blocks that are live in the log.
 fn freed(trace: &Trace) -> std::ops::Range<u64> {
-    let events = &trace.devices[0].events;
+    let Some(device) = trace.devices.first() else { return 0..0 };
+    let events = &device.events;
     let cut = trace.process.as_ref().unwrap().cut.as_ref();
     let first = cut.map_or(0, |cut| cut.device_events[0].1);
     let mut live = std::collections::HashMap::new();

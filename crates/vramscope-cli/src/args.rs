@@ -469,6 +469,12 @@ pub(crate) struct FitArgs {
     /// Measure only these changes and their combinations, as --only activation_checkpointing,allocator_conf
     #[arg(long, value_name = "CHANGE", value_delimiter = ',', value_parser = crate::commands::fit::KEYS)]
     pub(crate) only: Vec<String>,
+    /// Also measure fully sharded data parallel over N cards, with the program's batch on each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) cards: Option<u32>,
+    /// Write the recording of each run into this directory, named by the change
+    #[arg(long, value_name = "DIR")]
+    pub(crate) recordings: Option<PathBuf>,
     /// Runs at the same time [default: one for each processor, as far as the host's memory suffices; 1 if the program has several processes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) jobs: Option<u8>,

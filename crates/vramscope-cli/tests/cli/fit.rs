@@ -112,6 +112,58 @@ fn a_number_that_contradicts_the_search_is_reported() {
 }
 
 #[test]
+fn a_program_that_is_not_deterministic_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let counted = folder.path().join("runs");
+    // The second run needs 100 MiB more.
+    let number =
+        format!("2000 + 100 * open('{0}', 'a').tell(); open('{0}', 'a').write('x')", counted.display());
+    let output = mib(&["--budget", "1GiB"], &number);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let expected = "The program is not deterministic: a second unchanged run needs 2.15 GiB.";
+    assert!(text(&output.stdout).contains(expected), "{output:?}");
+    // A program that fits runs once.
+    let output = mib(&["--json"], "100");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["repeat"], &answer["deterministic"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn the_memory_of_a_forked_process_counts() {
+    let output = mib(
+        &["--json", "--budget", "1GiB"],
+        "2000 if (os := __import__('os')).fork() == 0 else os.wait() and 1",
+    );
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let peak = answer["baseline"]["peak_device_bytes"].as_u64().unwrap();
+    // At least the child's memory and its context.
+    assert!(peak >= 2100 << 20, "{answer}");
+}
+
+#[test]
+fn recordings_are_kept_by_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept");
+    let options = ["--json", "--recordings", kept.to_str().unwrap()];
+    let refused = fit(&options, "leak.pickle", &["import torch"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains("--recordings: the directory"), "{refused:?}");
+    std::fs::create_dir(&kept).unwrap();
+    let output = fit(
+        &options,
+        "leak.pickle",
+        &["import torch, ctypes
+ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 20))"],
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = kept.join("01-unchanged.pickle");
+    assert_eq!(answer["baseline"]["recordings"][0], file.to_str().unwrap());
+    assert!(vramscope(&["report", file.to_str().unwrap()]).output().unwrap().status.code() != Some(2));
+}
+
+#[test]
 fn a_budget_of_a_program_that_fits_is_left() {
     let output = mib(&["--json"], "1000");
     assert_eq!(output.status.code(), Some(0), "{output:?}");

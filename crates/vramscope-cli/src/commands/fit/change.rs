@@ -26,10 +26,12 @@ pub(crate) enum Change {
     Adam8bit,
     /// The tensors that the forward pass of the module at a path saves are kept in host memory.
     SaveOnCpu(String),
+    /// Fully sharded data parallel over a number of cards: the modules at `paths`, which are some of the module at `path`.
+    FullyShard { cards: u32, path: String, paths: Vec<String> },
 }
 
 /// All [keys](Change::key), in the order of [`Change::expense`].
-pub(crate) const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 10] = [
     "allocator_conf",
     "fused_optimizer",
     "optimizer_without_foreach",
@@ -39,6 +41,7 @@ pub(crate) const KEYS: [&str; 9] = [
     "optimizer_in_backward",
     "adam_8bit",
     "save_on_cpu",
+    "fully_shard",
 ];
 
 impl Change {
@@ -55,6 +58,7 @@ impl Change {
             Self::OptimizerInBackward => 6,
             Self::Adam8bit => 7,
             Self::SaveOnCpu(_) => 8,
+            Self::FullyShard { .. } => 9,
         }
     }
 
@@ -67,13 +71,16 @@ impl Change {
             Self::Checkpoint { .. } | Self::SaveOnCpu(_) => u8::MAX - 1,
             change => change.expense(),
         };
-        // Accumulation needs the gradients that the optimizer would free.
-        let frees_sums = matches!(
-            (self, other),
-            (Self::Accumulate(_), Self::OptimizerInBackward)
-                | (Self::OptimizerInBackward, Self::Accumulate(_))
-        );
-        kind(self) != kind(other) && !frees_sums
+        let excludes = |one: &Self, other: &Self| {
+            matches!(
+                (one, other),
+                // Accumulation needs the gradients that the optimizer would free.
+                (Self::Accumulate(_), Self::OptimizerInBackward)
+                    // Sharding replaces the parameters, and bitsandbytes has no sharded ones.
+                    | (Self::FullyShard { .. }, Self::OptimizerInBackward | Self::Adam8bit)
+            )
+        };
+        kind(self) != kind(other) && !excludes(self, other) && !excludes(other, self)
     }
 
     pub(crate) fn name(&self) -> String {
@@ -92,6 +99,9 @@ impl Change {
             Self::OptimizerInBackward => "optimizer in the backward pass".to_owned(),
             Self::Adam8bit => "8-bit Adam".to_owned(),
             Self::SaveOnCpu(_) => "saved tensors in host memory".to_owned(),
+            Self::FullyShard { cards, .. } => {
+                format!("fully sharded over {}", counted((*cards).into(), "card"))
+            }
         }
     }
 
@@ -112,6 +122,7 @@ impl Change {
             Self::OptimizerInBackward => ("optimizer_in_backward", json!(true)),
             Self::Adam8bit => ("adam_8bit", json!(true)),
             Self::SaveOnCpu(path) => ("save_on_cpu", json!(path)),
+            Self::FullyShard { path, paths, .. } => ("fully_shard", json!({"path": path, "paths": paths})),
         })
     }
 
@@ -138,6 +149,9 @@ impl Change {
                 let copied = 2 * changed.offloaded_bytes / changed.steps.max(1);
                 cost.copied_bytes = Some(copied);
                 format!("{} copied per step", bytes(copied))
+            }
+            Self::FullyShard { cards, .. } => {
+                format!("{}, which exchange parameters and gradients", counted((*cards).into(), "card"))
             }
         };
         cost
@@ -193,6 +207,24 @@ impl Change {
                 "with torch.autograd.graph.save_on_cpu(pin_memory=True):".to_owned(),
                 format!("    output = {}(...)", module(path)),
             ],
+            Self::FullyShard { cards, path, paths } => {
+                let mut all = vec![
+                    "# before the model is created".to_owned(),
+                    "import os".to_owned(),
+                    "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))".to_owned(),
+                    "torch.distributed.init_process_group(\"nccl\")".to_owned(),
+                    format!(
+                        "# between the model and the optimizer; start the program with torchrun --nproc-per-node {cards}"
+                    ),
+                    "from torch.distributed.fsdp import fully_shard".to_owned(),
+                ];
+                if !paths.is_empty() {
+                    all.push(format!("for block in {}:", blocks(paths)));
+                    all.push("    fully_shard(block)".to_owned());
+                }
+                all.push(format!("fully_shard({})", module(path)));
+                all
+            }
         }
     }
 }
@@ -337,5 +369,12 @@ mod tests {
                 && checkpoint.goes_with(&Change::Adam8bit)
         );
         assert!(!Change::OptimizerInBackward.goes_with(&Change::Accumulate(2)));
+        let sharded =
+            Change::FullyShard { cards: 2, path: String::new(), paths: paths(&["body.0", "body.1"]) };
+        assert!(!sharded.goes_with(&Change::Adam8bit) && sharded.goes_with(&Change::Autocast(String::new())));
+        assert_eq!(
+            sharded.lines(&facts())[6..],
+            ["for block in model.body[:2]:", "    fully_shard(block)", "fully_shard(model)"]
+        );
     }
 }

@@ -87,6 +87,13 @@ impl Chain {
         are_outside.then(|| self.modules.iter().filter(|module| !is_inside(module)).count())
     }
 
+    /// The paths of the modules outside all others.
+    pub(crate) fn outer_paths(&self) -> Vec<String> {
+        let all: Vec<usize> = (0..self.modules.len()).collect();
+        let outer: Vec<usize> = all.into_iter().filter(|&i| self.outermost(&[i]).is_some()).collect();
+        self.paths(&outer)
+    }
+
     /// The paths of chosen modules.
     pub(crate) fn paths(&self, chosen: &[usize]) -> Vec<String> {
         chosen

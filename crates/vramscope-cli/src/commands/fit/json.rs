@@ -39,6 +39,7 @@ struct OutcomeJson {
     peak_allocated_bytes: u64,
     ran_out: bool,
     steps: u64,
+    recordings: Vec<String>,
 }
 
 impl OutcomeJson {
@@ -51,6 +52,7 @@ impl OutcomeJson {
             peak_allocated_bytes: outcome.peak_allocated,
             ran_out: outcome.is_lower_bound,
             steps: outcome.facts.steps,
+            recordings: outcome.recordings.iter().map(|file| file.display().to_string()).collect(),
         }
     }
 }

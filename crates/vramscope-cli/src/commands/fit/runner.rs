@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -18,6 +18,7 @@ use crate::args::{FitArgs, PhantomRunArgs};
 use crate::commands::phantom::attempt::{Attempt, Extra, UNLIMITED};
 use crate::commands::phantom::card::Card;
 use crate::commands::phantom::changes::Facts;
+use crate::commands::phantom::recordings::keep;
 use crate::commands::phantom::words;
 use crate::say::say;
 
@@ -68,6 +69,8 @@ pub(crate) struct Outcome {
     pub(crate) conf: Option<String>,
     /// Processes with a recording.
     pub(crate) processes: usize,
+    /// The files of the recordings, with `--recordings`.
+    pub(crate) recordings: Vec<PathBuf>,
     pub(crate) facts: Facts,
 }
 
@@ -96,6 +99,9 @@ impl<'a> Runner<'a> {
     pub(crate) fn new(args: &'a FitArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
         let memory = args.on.total_bytes();
         let budget = args.budget.unwrap_or(memory);
+        if let Some(folder) = args.recordings.as_ref().filter(|folder| !folder.is_dir()) {
+            anyhow::bail!("--recordings: the directory {} does not exist", folder.display());
+        }
         if budget > memory {
             anyhow::bail!("the budget of {} is above the GPU's memory of {}", bytes(budget), bytes(memory));
         }
@@ -113,7 +119,7 @@ impl<'a> Runner<'a> {
     /// The program cannot be started, or its recording cannot be read.
     pub(crate) fn run(&self, name: &str, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
         let number = self.progress(name);
-        let ran = self.judged(changes, value)?;
+        let ran = self.judged(number, changes, value)?;
         match &ran {
             Ran::Ended(outcome) => {
                 let more = if outcome.is_lower_bound { "more than " } else { "" };
@@ -140,7 +146,7 @@ impl<'a> Runner<'a> {
         self.progress("inspection of the forward pass");
         let mut wanted = methods(changes);
         wanted.insert("inspect".to_owned(), Value::Bool(true));
-        let attempt = self.attempt(UNLIMITED, wanted, None, value)?;
+        let attempt = self.attempt(UNLIMITED, changes, wanted, value)?;
         Ok(facts_of(&attempt).filter(|facts| facts.forward.is_some()))
     }
 
@@ -177,12 +183,8 @@ impl<'a> Runner<'a> {
         number
     }
 
-    fn judged(&self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
-        let conf = changes.iter().find_map(|change| match change {
-            Change::Conf(conf) => Some(conf.clone()),
-            _ => None,
-        });
-        let attempt = |total| self.attempt(total, methods(changes), conf.clone(), value);
+    fn judged(&self, number: u64, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
+        let attempt = |total| self.attempt(total, changes, methods(changes), value);
         let budget = self.card.total;
         let mut last = attempt(if self.adapts() { budget } else { UNLIMITED })?;
         if !self.adapts() && last.asked_memory() {
@@ -204,6 +206,11 @@ impl<'a> Runner<'a> {
         } else if fit != Fit::Fits && !self.adapts() {
             conf_that_fits = self.remedy(&last)?;
         }
+        let mut recordings = Vec::new();
+        if let Some(folder) = &self.args.recordings {
+            keep(&mut last.recordings, &folder.join(file_name(number, changes, value)))?;
+            recordings = last.recordings.iter().map(|recorded| recorded.file.clone()).collect();
+        }
         Ok(Ran::Ended(Box::new(Outcome {
             fit,
             peak_allocated: last.peak_allocated(),
@@ -213,6 +220,7 @@ impl<'a> Runner<'a> {
             is_lower_bound: last.ran_out(),
             conf: conf_that_fits,
             processes: last.recordings.len(),
+            recordings,
             facts: facts_of(&last).unwrap_or_default(),
         })))
     }
@@ -221,8 +229,8 @@ impl<'a> Runner<'a> {
     fn attempt(
         &self,
         total: u64,
+        changes: &[Change],
         wanted: Map<String, Value>,
-        conf: Option<String>,
         value: Option<u64>,
     ) -> anyhow::Result<Attempt> {
         let fill = |text: &str| match (&self.args.vary, value) {
@@ -236,13 +244,13 @@ impl<'a> Runner<'a> {
         let environment: Vec<(OsString, OsString)> =
             self.args.env.iter().map(|(name, value)| (name.into(), fill(value).into())).collect();
         // An empty object: only facts are collected.
-        let changes = Value::Object(wanted).to_string();
-        let args = run_args(self.args, command.collect(), conf);
+        let wanted = Value::Object(wanted).to_string();
+        let args = run_args(self.args, command.collect(), changes);
         Attempt::with(
             &args,
             self.args.on.gpu,
             total,
-            Extra { changes, environment, keeps_output: true, log: None },
+            Extra { changes: wanted, environment, keeps_output: true, log: None },
         )
     }
 
@@ -307,11 +315,29 @@ fn facts_of(attempt: &Attempt) -> Option<Facts> {
     all().find(|facts| facts.model.is_some()).or_else(|| all().next()).cloned()
 }
 
-fn run_args(args: &FitArgs, command: Vec<OsString>, conf: Option<String>) -> PhantomRunArgs {
+/// The file name of a run's recording.
+fn file_name(number: u64, changes: &[Change], value: Option<u64>) -> String {
+    let keys = changes.iter().map(|change| change.key().to_owned());
+    let unchanged = changes.is_empty().then(|| "unchanged".to_owned());
+    let parts: Vec<String> =
+        unchanged.into_iter().chain(keys).chain(value.map(|value| value.to_string())).collect();
+    format!("{number:02}-{}.pickle", parts.join("-"))
+}
+
+fn run_args(args: &FitArgs, command: Vec<OsString>, changes: &[Change]) -> PhantomRunArgs {
+    let conf = changes.iter().find_map(|change| match change {
+        Change::Conf(conf) => Some(conf.clone()),
+        _ => None,
+    });
+    // The other cards are simulated.
+    let cards = changes.iter().find_map(|change| match change {
+        Change::FullyShard { cards, .. } => Some(*cards),
+        _ => None,
+    });
     PhantomRunArgs {
         on: args.on.clone(),
-        world_size: None,
-        rank: None,
+        world_size: cards,
+        rank: cards.map(|_| 0),
         record: None,
         accesses: false,
         max_entries: None,

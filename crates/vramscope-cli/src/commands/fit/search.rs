@@ -341,7 +341,7 @@ impl Search<'_> {
 
     /// Changes that do not depend on the model's forward pass, with its inspection.
     fn optimizers_and_settings(&mut self) -> anyhow::Result<()> {
-        let of_model = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu"];
+        let of_model = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu", "fully_shard"];
         let mut jobs = vec![Job::Repeat];
         if self.found.facts.model.is_some() && of_model.iter().any(|key| self.wants(key)) {
             jobs.push(Job::Inspect);
@@ -377,7 +377,7 @@ impl Search<'_> {
 
     /// Changes to the model's forward pass.
     fn model(&mut self) -> anyhow::Result<()> {
-        let keys = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu"];
+        let keys = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu", "fully_shard"];
         if self.runner.is_stopped() || !keys.iter().any(|key| self.wants(key)) {
             return Ok(());
         }
@@ -400,6 +400,16 @@ impl Search<'_> {
             self.drop(autocast.name(), "the model has no float32 parameters".to_owned());
         } else {
             jobs.push(Job::Changes(vec![autocast], self.wanted));
+        }
+        if let Some(cards) = self.runner.args.cards {
+            let paths = self
+                .found
+                .facts
+                .forward
+                .as_ref()
+                .map_or(Vec::new(), |forward| Chain::new(forward).outer_paths());
+            let sharded = Change::FullyShard { cards, path: path.clone(), paths };
+            jobs.push(Job::Changes(vec![sharded], self.wanted));
         }
         jobs.push(Job::Changes(vec![Change::SaveOnCpu(path)], self.wanted));
         self.run(&jobs)

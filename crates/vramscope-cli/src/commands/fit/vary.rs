@@ -154,6 +154,7 @@ mod tests {
             is_lower_bound: false,
             conf: None,
             processes: 1,
+            recordings: Vec::new(),
             facts: crate::commands::phantom::changes::Facts::default(),
         }
     }

@@ -26,6 +26,14 @@ pub(crate) fn text(runner: &Runner<'_>, found: &Found) -> Result<String, std::fm
     if !found.baseline.fits() {
         changes(&mut out, runner, found)?;
     }
+    if let Some(folder) = &runner.args.recordings {
+        writeln!(
+            out,
+            "\nRecordings of the runs: {}. The view Steps lays them over each other: vramscope view {}/*.pickle",
+            folder.display(),
+            folder.display()
+        )?;
+    }
     if found.is_stopped {
         writeln!(out, "\nStopped: not all changes were measured.")?;
     }

@@ -84,7 +84,9 @@ class Changes:
         self.model = weakref.ref(model)
         self.about_model = about(model)
         for name, value in self.wanted.items():
-            if name not in EARLY + TO_OPTIMIZERS:
+            if name == "fully_shard":
+                self.fully_shard(model, optimizer, value)
+            elif name not in EARLY + TO_OPTIMIZERS:
                 getattr(self, name)(model, value)
 
     def facts(self):
@@ -218,6 +220,24 @@ class Changes:
 
         module.forward = offloaded
         self.applied.add("save_on_cpu")
+
+    def fully_shard(self, model, optimizer, where):
+        """Shards the modules at some paths and the rest of the model over all ranks, and gives the optimizer the sharded parameters."""
+        from torch import distributed
+        from torch.distributed.fsdp import fully_shard
+
+        if distributed.is_initialized():
+            raise RuntimeError("the program already has a process group")
+        self.torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        distributed.init_process_group("nccl")
+        names = {parameter: name for name, parameter in model.named_parameters()}
+        for path in where["paths"]:
+            fully_shard(model.get_submodule(path))
+        fully_shard(model.get_submodule(where["path"]))
+        sharded = dict(model.named_parameters())
+        for group in optimizer.param_groups:
+            group["params"] = [sharded[names[each]] if each in names else each for each in group["params"]]
+        self.applied.add("fully_shard")
 
     def inspect(self, model, _):
         """Counts floating-point operations of the model's modules until the first step of an optimizer."""

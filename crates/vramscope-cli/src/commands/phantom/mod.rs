@@ -15,7 +15,7 @@ mod found_out;
 pub(crate) mod json;
 pub(crate) mod list;
 mod rank;
-mod recordings;
+pub(crate) mod recordings;
 mod run;
 mod unrecorded;
 mod verdict;

@@ -22,8 +22,11 @@ class Recorder:
         self.torch = torch
         # The changes of `vramscope fit`; None without it.
         self.changes = changes
-        self.pid = os.getpid()
-        self.path = os.path.join(folder, str(self.pid))
+        self.folder = folder
+        # The process that initializes its GPUs, which may be a fork of the one that imported torch.
+        self.pid = None
+        self.path = None
+        self.is_written = False
         self.ran_out = False
         entries = os.environ.get("VRAMSCOPE_RECORDINGS_ENTRIES")
         self.max_entries = int(entries) if entries else None
@@ -31,6 +34,7 @@ class Recorder:
 
     def start(self):
         import atexit
+        import functools
         import signal
         import threading
 
@@ -40,9 +44,22 @@ class Recorder:
                 "vramscope phantom: nothing is recorded, because only PyTorch's native allocator has a history", file=sys.stderr
             )
             return
+        self.pid = os.getpid()
+        self.path = os.path.join(self.folder, str(self.pid))
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
         atexit.register(self.write)
+        # Forked processes of multiprocessing end without atexit.
+        end = os._exit
+
+        @functools.wraps(end)
+        def write_and_end(status):
+            try:
+                self.write()
+            finally:
+                end(status)
+
+        os._exit = write_and_end
         if threading.current_thread() is threading.main_thread():
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, self.asked_to_end)
@@ -62,8 +79,9 @@ class Recorder:
         os.kill(os.getpid(), number)
 
     def write(self, is_complete=True):
-        if os.getpid() != self.pid:
+        if os.getpid() != self.pid or self.is_written:
             return
+        self.is_written = is_complete
         import json
         import pickle
 

@@ -34,7 +34,7 @@ def test_the_pool_has_the_addresses_segments_and_counters_of_pytorch() -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  equal") == 2
+    assert done.stdout.count("  equal") == 3
 
 
 def test_statistics_have_pytorchs_names(tmp_path: Path) -> None:

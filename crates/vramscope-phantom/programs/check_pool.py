@@ -2,10 +2,12 @@
 
     check_pool.py --vramscope target/debug/vramscope --python PYTHON
 
-Each workload runs on a phantom GPU, with default settings and with expandable segments: once with PyTorch's recorded history, and
+Each workload runs on phantom GPUs, with default settings and with expandable segments: once with PyTorch's recorded history, and
 once with `vramscope.torch.use_pool` and the pool's history. Every event has to have the same action, size and stream, and the same
 place: the number of its segment in the order of their creation, and the offset in this segment. The counters of measure.py have to be
-equal too. Prints a row for each run, and exits with 1 if any run differs.
+equal too. Then it runs with a plan that `vramscope plan` makes from the default run, in the checking mode. It has to reserve as much as
+the replay of the plan predicts, and all its requests have to be at their places. Prints a row for each run, and exits with 1 if any
+fails.
 
 PYTHON has PyTorch, and PYTHONPATH the package vramscope.
 """
@@ -24,6 +26,8 @@ FOLDER = pathlib.Path(__file__).parent
 WORKLOADS = ["mlp", "churn", "streams", "lora", "gpt2", "resnet50", "generate", "two_gpus"]
 SETTINGS = {"default": "", "expandable": "expandable_segments:True"}
 ARGUMENTS = {"resnet50": ["--iterations", "2"]}
+# A file has the plan of one device.
+WITHOUT_PLAN = ["two_gpus"]
 SECONDS = 900
 
 
@@ -33,36 +37,68 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--only", default="", help="only the workloads whose name contains this")
     arguments = parser.parse_args()
-    differ = False
-    print(f"{'workload':<12} {'settings':<12} {'events':>8} {'segments':>9} {'peak reserved':>14}  result")
+    failed = False
+    print(f"{'workload':<12}{'settings':<12}{'events':>8}{'segments':>10}{'reserved':>12}{'/ in use':>10}  result")
     for workload in WORKLOADS:
         if arguments.only not in workload:
             continue
-        for name, conf in SETTINGS.items():
-            (theirs, expected), (ours, found) = (run(arguments, workload, conf, by) for by in ("torch", "pool"))
-            wrong = differences(theirs, ours)
-            wrong += [f"{key} is {found[key]}, not {expected[key]}" for key in expected if found[key] != expected[key]]
-            differ |= bool(wrong)
-            segments = sum(event[0] in ("segment_alloc", "segment_map") for event in theirs)
-            peak = f"{expected['peak_reserved'] / (1 << 20):,.0f} MiB"
-            result = "; ".join(wrong) or "equal"
-            print(f"{workload:<12} {name:<12} {len(theirs):>8,} {segments:>9,} {peak:>14}  {result}", flush=True)
-    sys.exit(differ)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, wrong, events, counted in runs(arguments, workload, pathlib.Path(folder)):
+                failed |= bool(wrong)
+                segments = sum(event[0] in ("segment_alloc", "segment_map") for event in events)
+                reserved, part = counted["peak_reserved"], counted["peak_reserved"] / counted["peak_active"]
+                row = f"{workload:<12}{name:<12}{len(events):>8,}{segments:>10,}{reserved >> 20:>8,} MiB{part:>10.3f}"
+                print(f"{row}  {'; '.join(wrong) or 'equal'}", flush=True)
+    sys.exit(failed)
 
 
-def run(arguments, workload, conf, allocator):
-    """The events and the counters of a run."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "run.pickle"
-        command = [arguments.vramscope, "phantom", "run", "--once", "--gpus", "2", "--"]
-        command += [arguments.python, __file__, "--inside", allocator, str(path), str(FOLDER / f"{workload}.py")]
-        command += ["--one-thread", *ARGUMENTS.get(workload, [])]
-        environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": conf, "VRAMSCOPE_PHANTOM_ADDRESSES": "rising"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
-        assert done.returncode == 0, f"{workload} under {allocator}: {done.stderr[-2000:]}"
-        counters = next(json.loads(line) for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
-        with path.open("rb") as file:
-            traces = pickle.load(file)["device_traces"]
+def runs(arguments, workload, folder):
+    """The runs of a workload: the settings, the differences, the events and the counters."""
+    for name, conf in SETTINGS.items():
+        theirs, expected = run(arguments, workload, folder, "torch", conf)
+        ours, found = run(arguments, workload, folder, "pool", conf)
+        wrong = differences(theirs, ours)
+        wrong += [f"{key} is {found[key]}, not {expected[key]}" for key in expected if found[key] != expected[key]]
+        yield name, wrong, theirs, expected
+        if name == "default" and workload not in WITHOUT_PLAN:
+            yield "plan", *planned(arguments, workload, folder)
+
+
+def planned(arguments, workload, folder):
+    """The differences of a run with a plan from its prediction, its events and its counters."""
+    plan = folder / "run.plan"
+    command = [arguments.vramscope, "plan", folder / "run.pickle", "--output", plan, "--json", "--device", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    predicted = json.loads(done.stdout)["devices"][0]["plan"]
+    events, found = run(arguments, workload, folder, "plan", "")
+    served = found["plan_use"]
+    wrong = []
+    if found["peak_reserved"] != predicted["peak_reserved_bytes"]:
+        wrong.append(f"reserved {found['peak_reserved']} bytes, not {predicted['peak_reserved_bytes']}")
+    names = {"planned": "planned", "left": "left_to_allocator", "differing": "differing", "in_use": "in_use"}
+    for name, key in names.items():
+        expected = [predicted[key]["requests"], predicted[key]["bytes"]]
+        if served[name] != expected:
+            wrong.append(f"{name} are {served[name]}, not {expected}")
+    return wrong, events, found
+
+
+def run(arguments, workload, folder, allocator, conf):
+    """The events and the counters of a run. The snapshot stays in the folder."""
+    path = folder / "run.pickle"
+    command = [arguments.vramscope, "phantom", "run", "--once", "--gpus", "2", "--"]
+    command += [arguments.python, __file__, "--inside", allocator, str(folder), str(FOLDER / f"{workload}.py")]
+    command += ["--one-thread", *ARGUMENTS.get(workload, [])]
+    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": conf, "VRAMSCOPE_PHANTOM_ADDRESSES": "rising"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, f"{workload} under {allocator}: {done.stderr[-2000:]}"
+    counters = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            counters |= json.loads(line)
+    with path.open("rb") as file:
+        traces = pickle.load(file)["device_traces"]
     return [event for trace in traces for event in placed(trace)], counters
 
 
@@ -73,19 +109,21 @@ def placed(trace):
         action, address, size, stream = event["action"], event.get("addr", 0), event["size"], event["stream"]
         if action == "snapshot":
             continue
-        if action in ("segment_alloc", "segment_map"):
-            # Pages that continue a segment belong to it.
-            known = next((s for s in segments if action == "segment_map" and s[2] and s[0] <= address <= s[1]), None)
-            if known:
-                known[1] = max(known[1], address + size)
-            else:
-                segments.append([address, address + size, action == "segment_map"])
         if action == "oom":
             yield action, None, None, size, stream
             continue
-        holds = (i for i in reversed(range(len(segments))) if segments[i][0] <= address < segments[i][1])
-        segment = next(holds)
-        yield action, segment, address - segments[segment][0], size, stream
+        if action in ("segment_alloc", "segment_map"):
+            # Pages that continue a segment belong to it.
+            grows = (s for s in segments if action == "segment_map" and s["maps"] and s["start"] <= address <= s["end"])
+            known = next(grows, None)
+            if known:
+                known["end"] = max(known["end"], address + size)
+            else:
+                segments.append({"start": address, "end": address + size, "maps": action == "segment_map"})
+        # The newest segment at this address: the device may use the addresses of a freed segment again.
+        newest = reversed(range(len(segments)))
+        segment = next(i for i in newest if segments[i]["start"] <= address < segments[i]["end"])
+        yield action, segment, address - segments[segment]["start"], size, stream
 
 
 def differences(theirs, ours):
@@ -102,23 +140,27 @@ def numbered(events):
     return [(*event[:4], streams.setdefault(event[4], len(streams))) for event in events]
 
 
-def inside(allocator, path, program, *arguments):
+def inside(allocator, folder, program, *arguments):
     """Run a workload in this process, and write the recorded history."""
     import torch
 
-    if allocator == "pool":
+    pool = None
+    if allocator == "torch":
+        torch.cuda.memory._record_memory_history(context=None)
+    else:
         import vramscope.torch
 
-        pool = vramscope.torch.use_pool()
+        with_plan = allocator == "plan"
+        plan = f"{folder}/run.plan" if with_plan else None
+        pool = vramscope.torch.use_pool(plan=plan, check=with_plan)
         pool.record_history()
-        dump = pool.dump_snapshot
-    else:
-        torch.cuda.memory._record_memory_history(context=None)
-        dump = torch.cuda.memory._dump_snapshot
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(FOLDER))
     runpy.run_path(program, run_name="__main__")
-    dump(path)
+    dump = pool.dump_snapshot if pool else torch.cuda.memory._dump_snapshot
+    dump(f"{folder}/run.pickle")
+    if allocator == "plan":
+        print(json.dumps({"plan_use": pool.plan_use()}))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ pub use diff::{
     holders_of_both,
 };
 pub use estimates::{
-    BlockCalls, Estimate, EstimateError, EstimatedChange, Estimates, NoEstimate, Unrecorded,
+    BlockCalls, Estimate, EstimateError, EstimatedChange, Estimates, Mark, MarkedAllocations, MarkedProgram,
+    NoEstimate, ProgramChange, Unrecorded, smallest_gpu_for,
 };
 pub use findings::{
     Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory, LeakSuspect, OomCause, OomCauseKind,

@@ -25,7 +25,7 @@ fn needs_activations(program: &Program<'_>) -> Result<(), NoEstimate> {
 }
 
 /// Whether the size of an item follows from the batch. A temporary has the size of an activation then: it is its gradient, or its source.
-fn grows_with_batch(item: &Item, activations: &HashSet<u64>) -> bool {
+pub(super) fn grows_with_batch(item: &Item, activations: &HashSet<u64>) -> bool {
     match item.category {
         Category::Activation | Category::Input => item.size > LEAST,
         Category::Temporary | Category::Unknown => {
@@ -51,15 +51,27 @@ pub(super) fn half_batch(program: &Program<'_>) -> Result<u64, NoEstimate> {
     part_of_batch(program, 2).map(Changed::peak)
 }
 
-/// The peak if saved tensors are in host memory: an activation is on the GPU while the forward pass refers to it, and again shortly before
-/// the backward pass uses it.
+/// The peak if saved tensors are in host memory.
 pub(super) fn offloaded(program: &Program<'_>) -> Result<u64, NoEstimate> {
     needs_activations(program)?;
     let all: Vec<(usize, Item)> = program.activations().map(|(at, item)| (at, *item)).collect();
+    let mut changed = program.changed();
+    offload(&mut changed, &all);
+    // Weights are saved tensors too, and each comes back in a copy.
+    let weight = program.largest_parameter();
+    for pass in program.passes_of(PassPhase::Backward) {
+        changed.add(pass.from, pass.to, weight);
+    }
+    Ok(changed.peak())
+}
+
+/// Keeps activations, which are in order, in host memory: an activation is on the GPU while the forward pass refers to it, and again shortly
+/// before the backward pass uses it.
+pub(super) fn offload(changed: &mut Changed<'_>, all: &[(usize, Item)]) {
     let mut ends: Vec<Moment> = all.iter().map(|(_, item)| item.to).collect();
     ends.sort_unstable();
-    let mut changed = program.changed();
     for (position, &(at, item)) in all.iter().enumerate() {
+        let size = changed.sizes[at];
         let referred = all.get(position + REFERRED).map_or(item.to, |(_, later)| later.from.min(item.to));
         changed.cut(at, referred);
         if item.to == Moment::NEVER {
@@ -67,14 +79,8 @@ pub(super) fn offloaded(program: &Program<'_>) -> Result<u64, NoEstimate> {
         }
         let used = ends.partition_point(|&end| end < item.to);
         let ahead = used.checked_sub(COPIED_AHEAD).map_or(referred, |before| ends[before]);
-        changed.add(ahead.max(referred), item.to, item.size);
+        changed.add(ahead.max(referred), item.to, size);
     }
-    // Weights are saved tensors too, and each comes back in a copy.
-    let weight = program.largest_parameter();
-    for pass in program.passes_of(PassPhase::Backward) {
-        changed.add(pass.from, pass.to, weight);
-    }
-    Ok(changed.peak())
 }
 
 /// The precision of an operation under autocast.

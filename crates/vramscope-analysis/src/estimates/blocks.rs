@@ -28,13 +28,31 @@ struct Site {
 }
 
 /// A call of a module.
-#[derive(Default)]
-struct Call {
+#[derive(Clone, Default)]
+pub(super) struct Call {
     pass: usize,
     /// The items allocated in it, in order.
     items: Vec<u32>,
     /// Bytes of its activations without its output.
     bytes: u64,
+}
+
+impl Call {
+    /// A call that made these items, which are in order.
+    pub(super) fn of(program: &Program<'_>, items: Vec<u32>) -> Self {
+        let mut call = Self { pass: 0, items, bytes: 0 };
+        call.bytes = bytes(program, &call);
+        call
+    }
+
+    /// The items allocated in it, in order.
+    pub(super) fn items(&self) -> &[u32] {
+        &self.items
+    }
+}
+
+fn bytes(program: &Program<'_>, call: &Call) -> u64 {
+    activations(program, call).rev().skip(1).map(|(_, item)| item.size).sum()
 }
 
 /// The activations of a call, which are in order; the last one is the output.
@@ -48,6 +66,18 @@ fn activations<'p>(
 
 /// The peak with all blocks checkpointed, for the choice of blocks with the lowest peak.
 pub(super) fn checkpointed(program: &Program<'_>) -> Result<(u64, Vec<BlockCalls>), NoEstimate> {
+    let (peak, sites, chosen) = best(program)?;
+    Ok((peak, chosen.into_iter().map(|at| block_calls(program, &sites, at)).collect()))
+}
+
+/// The calls of the blocks with the lowest peak; none if the program has no blocks.
+pub(super) fn calls(program: &Program<'_>) -> Vec<Call> {
+    let Ok((_, sites, chosen)) = best(program) else { return Vec::new() };
+    chosen.into_iter().flat_map(|at| sites[at].calls.clone()).collect()
+}
+
+/// The choice of blocks with the lowest peak: the peak, the sites, and the chosen ones.
+fn best(program: &Program<'_>) -> Result<(u64, Vec<Site>, Vec<usize>), NoEstimate> {
     if program.activations().next().is_none() {
         return Err(NoEstimate::NoActivations);
     }
@@ -76,7 +106,7 @@ pub(super) fn checkpointed(program: &Program<'_>) -> Result<(u64, Vec<BlockCalls
         tried.push(chosen);
     }
     let (peak, chosen) = best.ok_or(NoEstimate::NoBlocks)?;
-    Ok((peak, chosen.into_iter().map(|at| block_calls(program, &sites, at)).collect()))
+    Ok((peak, sites, chosen))
 }
 
 /// The call sites of modules in forward passes.
@@ -130,7 +160,7 @@ fn sites(program: &Program<'_>) -> Vec<Site> {
         }
     }
     for call in sites.iter_mut().flat_map(|site| &mut site.calls) {
-        call.bytes = activations(program, call).rev().skip(1).map(|(_, item)| item.size).sum();
+        call.bytes = bytes(program, call);
     }
     sites
 }
@@ -175,11 +205,22 @@ fn outer_twins(sites: &[Site]) -> Vec<bool> {
 /// A copy in which the calls of these sites are checkpointed.
 fn changed<'p>(program: &'p Program<'p>, sites: &[Site], chosen: &[usize]) -> Changed<'p> {
     let mut changed = program.changed();
+    checkpoint(program, &mut changed, chosen.iter().flat_map(|&at| &sites[at].calls));
+    changed
+}
+
+/// Checkpoints calls. Returns the number of activations that are not kept for the backward pass.
+pub(super) fn checkpoint<'c>(
+    program: &Program<'_>,
+    changed: &mut Changed<'_>,
+    calls: impl Iterator<Item = &'c Call>,
+) -> usize {
+    let mut count = 0;
     let mut ends: Vec<Moment> = program.activations().map(|(_, item)| item.to).collect();
     ends.sort_unstable();
     // The most bytes of a call whose backward pass was not recorded, with its temporaries.
     let mut open = 0;
-    for call in chosen.iter().flat_map(|&at| &sites[at].calls) {
+    for call in calls {
         let Some(&last) = call.items.last() else { continue };
         let end = Moment::after(program.items[last as usize].from.index());
         let saved = || activations(program, call).rev().skip(1).filter(|(_, item)| item.to > end);
@@ -189,10 +230,12 @@ fn changed<'p>(program: &'p Program<'p>, sites: &[Site], chosen: &[usize]) -> Ch
         let again = before.map_or(end, |before| ends[before]).max(end);
         let temporaries = temporaries(program, call);
         for (at, item) in saved() {
+            let size = changed.sizes[at];
             changed.cut(at, end);
             if item.to != Moment::NEVER {
-                changed.add(again, item.to, item.size);
+                changed.add(again, item.to, size);
             }
+            count += 1;
         }
         if first_freed == Moment::NEVER {
             open = open.max(call.bytes + temporaries);
@@ -202,7 +245,7 @@ fn changed<'p>(program: &'p Program<'p>, sites: &[Site], chosen: &[usize]) -> Ch
     }
     let end = program.history.end();
     changed.add(end, Moment::after(end.index()), open);
-    changed
+    count
 }
 
 /// The most bytes that a call has at one time, beside its activations.

@@ -6,12 +6,14 @@
 //! - `program`: the recorded allocations with their phases, and the peak of a changed copy.
 //! - `blocks`: modules that the forward pass calls one after the other at one line.
 //! - `optimizer`, `activations`, `gradients`: the changes.
+//! - `marks`: changes to a part of the program.
 //! - `error`: the measured errors.
 
 mod activations;
 mod blocks;
 mod error;
 mod gradients;
+mod marks;
 mod optimizer;
 mod program;
 
@@ -24,6 +26,7 @@ use crate::categories::{AllocationCategories, PassPhase};
 use crate::history::History;
 
 pub use error::EstimateError;
+pub use marks::{Mark, MarkedAllocations, MarkedProgram, ProgramChange, smallest_gpu_for};
 use program::Program;
 
 /// A change whose effect can be estimated.

@@ -68,6 +68,14 @@ pub(super) struct Changed<'p> {
 impl<'h> Program<'h> {
     /// Returns `None` if the recording shows no training: neither a backward pass, nor a forward pass that saves activations for one.
     pub(super) fn of(history: &'h History, categories: &'h AllocationCategories) -> Option<Self> {
+        let this = Self::of_any(history, categories);
+        let has_backward = this.passes_of(PassPhase::Backward).next().is_some();
+        let saves = |i: &Item| i.phase == PassPhase::Forward && i.category == Category::Activation;
+        (has_backward || this.items.iter().any(saves)).then_some(this)
+    }
+
+    /// Returns a program that may not train.
+    pub(super) fn of_any(history: &'h History, categories: &'h AllocationCategories) -> Self {
         let passes = passes(categories);
         let phase_at = |moment: Moment| {
             let after = passes.partition_point(|pass| pass.from <= moment);
@@ -98,12 +106,6 @@ impl<'h> Program<'h> {
             items.push(Item { from, to, size: failed.size, category, phase, stack: failed.stack, id: None });
         }
         items.sort_by_key(|item| item.from);
-        let has_backward = passes.iter().any(|pass| pass.phase == PassPhase::Backward);
-        let is_training = has_backward
-            || items.iter().any(|i| i.phase == PassPhase::Forward && i.category == Category::Activation);
-        if !is_training {
-            return None;
-        }
         let lifetimes = (0_u32..).zip(&items).map(|(at, item)| (item.from, item.to, at));
         let changes: Vec<_> = LifetimeChanges::of(lifetimes).collect();
         let gradients = items.iter().filter(|item| item.category == Category::Gradient);
@@ -112,7 +114,7 @@ impl<'h> Program<'h> {
         let mut this =
             Self { history, categories, items, passes, changes, peak: 0, gradient_sizes, optimizer, failed };
         this.peak = this.changed().peak();
-        Some(this)
+        this
     }
 
     /// An unchanged copy.

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use vramscope_analysis::{EstimatedChange, Estimates, Frames, NoEstimate, Options, Summary, Unrecorded};
+use vramscope_analysis::{
+    Cancel, EstimatedChange, Estimates, Frames, History, MarkedProgram, NoEstimate, Options, Summary,
+    Unrecorded,
+};
 use vramscope_trace::Trace;
 
 use crate::{defaults, recording};
@@ -136,6 +139,64 @@ fn the_changes_of_a_training_step() {
     let reason = |change| of.left_out.iter().find(|(of, _)| *of == change).map(|(_, reason)| *reason);
     assert_eq!(reason(EstimatedChange::FusedOptimizer), Some(NoEstimate::SavesNothing));
     assert_eq!(reason(EstimatedChange::GradientsToNone), Some(NoEstimate::SavesNothing));
+}
+
+/// The estimated peak in MiB with these marks, and the number of allocations that each changes.
+fn marked(trace: &Arc<Trace>, marks: &[&str]) -> (u64, Vec<usize>) {
+    let marks: Vec<_> = marks.iter().map(|text| text.parse().unwrap()).collect();
+    let history = History::replayed(trace, 0);
+    let of = MarkedProgram::of(&history, &Frames::of(trace), &marks, &Cancel::default()).unwrap();
+    assert_eq!(of.recorded_peak, history.peaks().allocated.bytes);
+    (of.peak.div_ceil(MIB), of.marks.into_iter().map(|(_, count)| count).collect())
+}
+
+#[test]
+fn changes_to_parts_of_a_training_step() {
+    let trace = Program::new(3, true).trace();
+    let all = BLOCKS * 12;
+    // Three steps of six activations, and two states.
+    for (marks, peak, counts) in [
+        (&[][..], 16 + all, vec![]),
+        // The same as the estimates of the whole program.
+        (&["batch=x0.5"], 16 + all / 2, vec![18]),
+        (&["category:activation=checkpoint"], 16 + 2 * 2 + 10, vec![9]),
+        (&["batch=x2"], 16 + 2 * all, vec![18]),
+        (&["line:block.py:5=x0.5"], 16 + BLOCKS * 7, vec![9]),
+        (&["category:optimizer_state=x0.25"], 8 + 2 + all, vec![2]),
+        // The states are only there in the optimizer step, which is not the peak.
+        (&["category:optimizer_state=offload"], 8 + all, vec![2]),
+        (&["category:optimizer_state=offload", "batch=x0.5"], 8 + all / 2, vec![2, 18]),
+        // Without accesses, the last use is not known.
+        (&["category:activation=free"], 16 + all, vec![0]),
+        (&["category:parameter=offload", "layer:h=checkpoint", "line:lock.py:5=x2"], 16 + all, vec![0, 0, 0]),
+    ] {
+        assert_eq!(marked(&trace, marks), (peak, counts), "{marks:?}");
+    }
+}
+
+#[test]
+fn changes_to_modules() {
+    let mut program = Program::new(3, true);
+    let of_block = |event: &&mut Value| {
+        event["action"] == "alloc" && [10 * MIB, 2 * MIB].contains(&event["size"].as_u64().unwrap())
+    };
+    for (at, event) in (0..).zip(program.events.iter_mut().filter(of_block)) {
+        let block = at / 2 % BLOCKS;
+        event["user_metadata"] =
+            format!("vramscope:category=activation;module=h.{block}.mlp;phase=forward").into();
+    }
+    let trace = program.trace();
+    let all = BLOCKS * 12;
+    for (mark, peak, count) in [
+        ("layer:h.*=checkpoint", 16 + 2 * 2 + 10, 9),
+        // The saved 10 MiB of the block in the middle.
+        ("layer:h.1=checkpoint", 16 + all - 10, 3),
+        ("layer:h.*.mlp=x0.5", 16 + all / 2, 18),
+        ("layer:h.3=x2", 16 + all, 0),
+        ("layer:h.0.mlp=x2", 16 + all + 12, 6),
+    ] {
+        assert_eq!(marked(&trace, &[mark]), (peak, vec![count]), "{mark}");
+    }
 }
 
 #[test]

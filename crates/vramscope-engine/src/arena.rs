@@ -125,6 +125,8 @@ struct ArenaState<Stack> {
     tally: Tally,
     /// Number of allocations so far.
     next_id: u64,
+    /// Number of blocks that became free so far; only counted if the search order needs it.
+    frees: u64,
     /// In an arena of planned requests: all blocks by address.
     planned: Option<BTreeMap<u64, BlockKey>>,
 }
@@ -141,6 +143,7 @@ impl<Stack> Default for ArenaState<Stack> {
             streams: BTreeMap::new(),
             tally: Tally::default(),
             next_id: 0,
+            frees: 0,
             planned: None,
         }
     }

@@ -1,7 +1,8 @@
 //! [`Policy`]: the differences between allocators as plain data.
 
 use vramscope_trace::{
-    AllocatorSettings, PowerOfTwoDivisions, SegmentKind, TorchRelease, TorchSettings, Trace,
+    AllocatorSettings, DeviceKind, DeviceTrace, OtherAllocator, PowerOfTwoDivisions, SegmentKind, TorchRelease,
+    TorchSettings, Trace,
 };
 
 const MIB: u64 = 1 << 20;
@@ -19,7 +20,9 @@ pub const BLOCK_UNIT: u64 = 512;
 pub struct Policy {
     /// The allocator with these rules.
     pub allocator: Allocator,
-    /// Extra rounding steps for requests, in addition to multiples of [`BLOCK_UNIT`].
+    /// How the size of a block follows from a request.
+    pub rounding: Rounding,
+    /// Extra rounding steps for requests, in addition to multiples of [`BLOCK_UNIT`]; see [`Rounding::Units`].
     pub roundup_power2_divisions: PowerOfTwoDivisions,
     /// Largest rounded request, in bytes, that the small pool serves; 0 if there is only one pool.
     pub small_request: u64,
@@ -55,28 +58,48 @@ pub struct Policy {
 pub enum Allocator {
     /// CuPy's `MemoryPool`.
     Cupy,
-    /// PyTorch's CUDA caching allocator of a release. Snapshots are written in the format of this release.
+    /// PyTorch's caching allocator of device memory, of a release. Snapshots are written in the format of this release.
     Torch(TorchRelease),
+    /// PyTorch's caching allocator of pinned host memory.
+    TorchHost,
+    /// An allocator whose rules are unknown here: blocks are as recorded, and nothing can be replayed.
+    Other(OtherAllocator),
 }
 
 impl Allocator {
-    /// Returns the release of PyTorch, or `None` for CuPy.
+    /// Returns the release of PyTorch's allocator of device memory; `None` for any other allocator.
     pub fn release(self) -> Option<TorchRelease> {
         match self {
-            Self::Cupy => None,
             Self::Torch(release) => Some(release),
+            Self::Cupy | Self::TorchHost | Self::Other(_) => None,
         }
     }
 }
 
 impl std::fmt::Display for Allocator {
-    /// Writes `CuPy`, or `PyTorch 2.11`.
+    /// Writes `CuPy`, or `PyTorch 2.11`, for example.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cupy => f.write_str("CuPy"),
             Self::Torch(release) => write!(f, "PyTorch {release}"),
+            Self::TorchHost => f.write_str("PyTorch (pinned host memory)"),
+            Self::Other(other) => f.write_str(other.title()),
         }
     }
+}
+
+/// How the size of a block follows from a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// To a multiple of [`BLOCK_UNIT`], or to a step between powers of two
+    /// ([`roundup_power2_divisions`](Policy::roundup_power2_divisions)).
+    Units,
+    /// As [`Units`](Self::Units), with this many bytes added first (`AddPadSize` in `NPUCachingAllocator.cpp` of torch_npu).
+    PaddedUnits(u64),
+    /// To a power of two (`CachingHostAllocatorImpl::allocate` in `aten/src/ATen/core/CachingHostAllocator.h`).
+    PowersOfTwo,
+    /// Not at all: the recorded size is the size of the block.
+    None,
 }
 
 /// Number of bytes to take from the device for a request that no cached block can serve.
@@ -105,6 +128,8 @@ pub enum SearchOrder {
     Address,
     /// The block whose segment is oldest, then the lowest address (PyTorch from mid 2026, #183591).
     SegmentAge,
+    /// The block that was freed last (`get_free_block` in `CachingHostAllocator.h`).
+    LastFreed,
 }
 
 /// When the limit on reserved bytes is checked.
@@ -157,6 +182,15 @@ impl From<Class> for SegmentKind {
 /// Value of the `backend` setting for CuPy's rules, for which PyTorch has no name.
 const CUPY: &str = "cupy";
 
+/// Bytes that torch_npu adds to each request, except on new devices with a new CANN, which a recording does not name.
+const NPU_PADDING: u64 = 32;
+
+/// Whether a block of the end state is too small for a padded request.
+fn is_without_padding(trace: &Trace) -> bool {
+    let mut blocks = trace.devices.iter().flat_map(|device| &device.blocks).filter(|block| block.state.is_active());
+    blocks.any(|block| block.size < block.requested_size.saturating_add(NPU_PADDING))
+}
+
 /// Returns a setting in bytes. Negative values and `i64::MAX` mean no limit.
 fn bytes(setting: Option<i64>) -> Option<u64> {
     setting.and_then(|n| u64::try_from(n).ok()).filter(|&n| n < i64::MAX as u64)
@@ -168,6 +202,7 @@ impl Policy {
     pub fn cupy() -> Self {
         Self {
             allocator: Allocator::Cupy,
+            rounding: Rounding::Units,
             roundup_power2_divisions: PowerOfTwoDivisions::default(),
             small_request: 0,
             segments: SegmentSizes::Exact,
@@ -193,6 +228,7 @@ impl Policy {
         let large = large.unwrap_or(20 * MIB);
         Self {
             allocator: Allocator::Torch(release),
+            rounding: Rounding::Units,
             roundup_power2_divisions: settings.roundup_power2_divisions.unwrap_or_default(),
             small_request: MIB,
             segments: SegmentSizes::Classes { small: 2 * MIB, large, own_from: 10 * MIB, own_unit: 2 * MIB },
@@ -220,7 +256,65 @@ impl Policy {
     /// Like [`recorded`](Self::recorded), for a known release.
     pub fn recorded_by(trace: &Trace, release: TorchRelease) -> Self {
         let settings = trace.settings.as_ref().map(AllocatorSettings::in_force).unwrap_or_default();
-        if settings.backend.as_deref() == Some(CUPY) { Self::cupy() } else { Self::torch(&settings, release) }
+        if settings.backend.as_deref() == Some(CUPY) {
+            return Self::cupy();
+        }
+        if let Some(other) = trace.other_allocator() {
+            return Self::as_recorded(other);
+        }
+        let rules = Self::torch(&settings, release);
+        match trace.kind {
+            DeviceKind::Cuda | DeviceKind::Rocm => rules,
+            DeviceKind::Xpu => Self { search_order: SearchOrder::Address, ..rules },
+            DeviceKind::Npu => Self {
+                search_order: SearchOrder::Address,
+                rounding: Rounding::PaddedUnits(if is_without_padding(trace) { 0 } else { NPU_PADDING }),
+                ..rules
+            },
+        }
+    }
+
+    /// Returns the policy of one device of a recording, for a known release: as [`recorded_by`](Self::recorded_by) for a device, and
+    /// [`torch_host`](Self::torch_host) for the host.
+    pub fn of_device(trace: &Trace, device: &DeviceTrace, release: TorchRelease) -> Self {
+        match trace.other_allocator() {
+            None if device.is_host() => Self::torch_host(),
+            _ => Self::recorded_by(trace, release),
+        }
+    }
+
+    /// PyTorch's caching allocator of pinned host memory (`aten/src/ATen/core/CachingHostAllocator.h`): blocks have sizes of powers of two,
+    /// each is allocated from the system on its own and never split, and a request takes the block of its size that was freed last.
+    pub fn torch_host() -> Self {
+        Self {
+            allocator: Allocator::TorchHost,
+            rounding: Rounding::PowersOfTwo,
+            // Snapshots list all of its segments as small.
+            small_request: u64::MAX,
+            small_remainder: u64::MAX,
+            search_order: SearchOrder::LastFreed,
+            ..Self::as_recorded(OtherAllocator::Unknown)
+        }
+    }
+
+    /// An allocator whose rules are unknown: each block has its recorded size and is not split.
+    pub fn as_recorded(other: OtherAllocator) -> Self {
+        Self {
+            allocator: Allocator::Other(other),
+            rounding: Rounding::None,
+            // Only a block of exactly the size of the request serves it.
+            max_split_size: Some(0),
+            max_non_split_rounding: 1,
+            large_remainder: 0,
+            limit_check: LimitCheck::EachAttempt,
+            reclaims: &[Reclaim::Cached],
+            ..Self::cupy()
+        }
+    }
+
+    /// Whether the size of a block follows from the request alone, so that the layout does not matter.
+    pub fn has_sizes_of_requests(&self) -> bool {
+        matches!(self.rounding, Rounding::PowersOfTwo | Rounding::None)
     }
 
     /// Returns the same settings with the search order of another release. CuPy's policy stays unchanged.
@@ -274,11 +368,16 @@ impl Policy {
         }
     }
 
-    /// Returns the bytes of the block for a request of `size` bytes, before splitting (`_round_size`, `round_size`). At least
-    /// [`BLOCK_UNIT`]: requests of zero bytes never reach the engine.
+    /// Returns the bytes of the block for a request of `size` bytes, before splitting (`_round_size`, `round_size`). At least one byte:
+    /// requests of zero bytes never reach the engine.
     #[inline]
     pub fn round_size(&self, size: u64) -> u64 {
-        self.roundup_power2_divisions.round_size(size)
+        match self.rounding {
+            Rounding::Units => self.roundup_power2_divisions.round_size(size),
+            Rounding::PaddedUnits(bytes) => self.roundup_power2_divisions.round_size(size.saturating_add(bytes)),
+            Rounding::PowersOfTwo => size.checked_next_power_of_two().unwrap_or(u64::MAX - 511),
+            Rounding::None => size.max(1),
+        }
     }
 
     /// Returns the pool of blocks that serves a request of `rounded` bytes, as a snapshot names it.
@@ -290,6 +389,7 @@ impl Policy {
     pub fn kind_of_segment(&self, size: u64) -> SegmentKind {
         match self.segments {
             SegmentSizes::Classes { small, .. } if small == size => SegmentKind::Small,
+            SegmentSizes::Exact if self.small_request == u64::MAX => SegmentKind::Small,
             _ => SegmentKind::Large,
         }
     }
@@ -368,6 +468,30 @@ mod tests {
         assert_eq!((p.round_size(1), p.segment_size(p.round_size(1))), (512, 512));
         assert_eq!(p.segment_size(p.round_size(50 * MIB + 1)), 50 * MIB + 512);
         assert!(p.should_split(p.class(1024), 512, 512));
+    }
+
+    /// `PowerOf2Ceil` in `CachingHostAllocatorImpl::allocate`, and one list of free blocks for each size.
+    #[test]
+    fn pinned_host_memory_comes_in_powers_of_two() {
+        let p = Policy::torch_host();
+        for (asked, given) in [(1, 1), (3, 4), (512, 512), (513, 1024), (17 * MIB, 32 * MIB)] {
+            assert_eq!((p.round_size(asked), p.segment_size(p.round_size(asked))), (given, given), "{asked}");
+        }
+        assert!(p.may_serve(1024, 1024) && !p.may_serve(1024, 2048));
+        assert!(!p.always_splits(1024));
+    }
+
+    #[test]
+    fn an_npu_pads_requests() {
+        let p = Policy { rounding: Rounding::PaddedUnits(32), ..torch("", TorchRelease::new(2, 7)) };
+        assert_eq!([0, 480, 481, 512].map(|size| p.round_size(size)), [512, 512, 1024, 1024]);
+    }
+
+    #[test]
+    fn blocks_of_another_allocator_are_as_recorded() {
+        let p = Policy::as_recorded(OtherAllocator::Rmm);
+        assert_eq!([1, 256, 1000].map(|size| p.round_size(size)), [1, 256, 1000]);
+        assert!(p.release().is_none() && p.has_sizes_of_requests());
     }
 
     /// `get_allocation_size` in PyTorch 2.11.

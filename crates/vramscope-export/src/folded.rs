@@ -26,7 +26,7 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> 
     for history in source.histories() {
         for holder in holders_at(&history, source.frames, moment(&history, at), By::Stack) {
             if source.devices.len() > 1 {
-                write!(out, "device {};", history.device().device)?;
+                write!(out, "{};", source.trace.device_name(history.device().device))?;
             }
             let before = match holder.origin {
                 None | Some(Origin::Recorded) => None,

@@ -14,8 +14,7 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
     let whole = source.trace;
     if source.devices.len() == whole.devices.len() {
         formats::write_pickle(whole, out)?;
-        let host = whole.host.iter();
-        return Ok(whole.devices.iter().chain(host).map(|d| d.events.len() as u64).sum());
+        return Ok(whole.devices.iter().map(|d| d.events.len() as u64).sum());
     }
     let is_kept = |device: i64| device < 0 || source.devices().any(|d| d.device == device);
     let annotations = whole.annotations.as_ref();
@@ -23,7 +22,8 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
         process: None,
         accesses: None,
         devices: source.devices().cloned().collect(),
-        host: None,
+        kind: whole.kind,
+        records_host: false,
         annotations: annotations.map(|a| a.iter().filter(|a| is_kept(a.device)).copied().collect()),
         settings: whole.settings.clone(),
         strings: whole.strings.clone(),

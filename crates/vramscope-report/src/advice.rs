@@ -72,6 +72,7 @@ pub(crate) fn record(recorder: Recorder) -> &'static str {
         Recorder::Torch => "`torch.cuda.memory._record_memory_history()`",
         Recorder::Pool => "`MemoryPool::record_memory_history`",
         Recorder::Process => "`vramscope run`",
+        Recorder::Other => "the recorder of that tool",
     }
 }
 
@@ -83,6 +84,7 @@ pub(crate) fn stacks(recorder: Recorder) -> &'static str {
             "call `MemoryPool::record_memory_history` with the `context` of `HistoryOptions::default()`"
         }
         Recorder::Process => "run the program with CPython 3.11, 3.12 or 3.13",
+        Recorder::Other => "record with stacks, if that tool can",
     }
 }
 
@@ -92,6 +94,7 @@ pub(crate) fn larger(recorder: Recorder) -> &'static str {
         Recorder::Torch => "a larger `max_entries`",
         Recorder::Pool => "a larger `HistoryOptions::max_entries`, or with `stream_to`",
         Recorder::Process => "`vramscope run` from the start of the program, and a larger `--keep`",
+        Recorder::Other => "that tool from the start of the program",
     }
 }
 
@@ -112,12 +115,13 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> Strin
         }
         Unknown::NoStacks => match recorder {
             Recorder::Torch => "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and a `max_entries` that is large enough for the run.".to_owned(),
-            Recorder::Pool | Recorder::Process => format!("To record stacks, {}.", stacks(recorder)),
+            Recorder::Pool | Recorder::Process | Recorder::Other => format!("To record stacks, {}.", stacks(recorder)),
         },
         Unknown::NoCategories => match recorder {
             Recorder::Torch => "Record with stacks, or with `vramscope.torch.record`, which records the category of each block.".to_owned(),
             Recorder::Pool => "The pool does not record categories.".to_owned(),
             Recorder::Process => "A log does not have categories; `vramscope run --history` records them.".to_owned(),
+            Recorder::Other => "The format does not have categories.".to_owned(),
         },
         Unknown::NoBaseline => {
             format!("Record a baseline on the same devices, or choose one with {}.", advice.device)

@@ -70,6 +70,11 @@ impl Names<'_> {
         }
     }
 
+    /// The name of a device at the start of a line, such as `Device 0` or `Pinned host memory`.
+    pub fn device(&self, number: i64) -> String {
+        first_upper(&self.trace.device_name(number))
+    }
+
     /// Whether the recording states that the oldest events of this device are lost.
     pub fn overflowed(&self, device: i64) -> bool {
         self.trace.devices.iter().any(|d| d.device == device && d.overflowed == Some(true))
@@ -280,6 +285,14 @@ fn short_function(name: &str) -> String {
         Some(0) | None => name,
         Some(end) => name[..end].to_owned(),
     }
+}
+
+pub(crate) fn first_upper(text: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
 }
 
 #[cfg(test)]

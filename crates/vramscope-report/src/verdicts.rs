@@ -43,8 +43,8 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
     };
     let why = unknown_because.map(|why| unknown(why, device, names.overflowed(device)));
     let subject = match kind(measured) {
-        Some(kind) => format!("peak of {kind} bytes on device {device}"),
-        None => format!("on device {device}"),
+        Some(kind) => format!("peak of {kind} bytes on {}", names.trace.device_name(device)),
+        None => format!("on {}", names.trace.device_name(device)),
     };
     match measured {
         Measured::Peak { limit, peak, .. } => {
@@ -124,7 +124,7 @@ pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<Stri
     notes.extend(of_baseline.map(|doubt| format!("Baseline: {doubt}")));
     if answers.devices.len() > 1 {
         for note in &mut notes {
-            note.insert_str(0, &format!("Device {}: ", check.device));
+            note.insert_str(0, &format!("{}: ", names.device(check.device)));
         }
     }
     notes

@@ -111,7 +111,7 @@ impl Session {
         Ok(positions)
     }
 
-    /// The position of the requested device, or of the only used one. In a recording without used devices, the first one.
+    /// The position of the requested device, or of the only used one. The host counts only if no device was used. In a recording without used devices, the first one.
     ///
     /// # Errors
     /// The recording has no such device, no device at all, or several used devices and none was requested.
@@ -119,7 +119,11 @@ impl Session {
         if asked.is_some() {
             return Ok(self.devices(asked)?[0]);
         }
-        match self.used_devices(None)?[..] {
+        let mut used = self.used_devices(None)?;
+        if used.len() > 1 {
+            used.retain(|&position| !self.trace().devices[position].is_host());
+        }
+        match used[..] {
             [position] => Ok(position),
             [] if self.trace().devices.is_empty() => {
                 Err(SessionError::Missing("has no device; there is nothing to report".to_owned()))

@@ -37,7 +37,7 @@ impl PartialEq for Trace {
                 (a, b) => a.is_none() && b.is_none(),
             }
             && devices(&self.devices, &other.devices)
-            && devices(self.host.as_slice(), other.host.as_slice())
+            && (self.kind, self.records_host) == (other.kind, other.records_host)
             && match (&self.annotations, &other.annotations) {
                 (Some(a), Some(b)) => annotations(a, b),
                 (a, b) => a.is_none() && b.is_none(),

@@ -33,6 +33,7 @@
 //! - `settings`: PyTorch's settings. Each has a row in `table.rs`, from which snapshots, logs, `PYTORCH_CUDA_ALLOC_CONF`, the page and
 //!   `docs/settings.md` follow. `release` has PyTorch's releases.
 //! - `accesses`: accesses of allocations by kernels, libraries and copies, on a phantom GPU.
+//! - `devices`: kinds of devices, and allocators other than PyTorch's.
 //! - `process`: memory of the process beside PyTorch's allocator, where the recorder saw it.
 //! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`; `tensor_note`: the tensor in it.
 //! - `notices`: contents of a file that are not in the trace; each is reported once.
@@ -48,6 +49,7 @@
 
 mod accesses;
 mod annotations;
+mod devices;
 mod end_state;
 mod equality;
 mod error;
@@ -67,6 +69,7 @@ mod trace;
 
 pub use accesses::{Accesses, AllocationAccesses};
 pub use annotations::{Annotation, Stage};
+pub use devices::{DeviceKind, OtherAllocator};
 pub use end_state::{Block, BlockState, Segment, SegmentKind};
 pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};

@@ -2,6 +2,7 @@
 
 use crate::accesses::Accesses;
 use crate::annotations::Annotation;
+use crate::devices::{DeviceKind, OtherAllocator};
 use crate::end_state::{Block, Segment};
 use crate::events::{Events, TagsTable};
 use crate::process::ProcessEvents;
@@ -25,10 +26,13 @@ pub struct Trace {
     pub stacks: StackTable,
     /// Additional data of events.
     pub tags: TagsTable,
-    /// Devices in ascending order. A device is included if the file has a trace for it, even an empty one, or a segment.
+    /// Devices in ascending order. A device is included if the file has a trace for it, even an empty one, or a segment. The last one is
+    /// the host (-1) with its pinned memory, if the program used any and it was recorded.
     pub devices: Vec<DeviceTrace>,
-    /// Pinned host memory, if recorded (mid 2026 and later).
-    pub host: Option<DeviceTrace>,
+    /// The kind of the devices.
+    pub kind: DeviceKind,
+    /// Whether the recorder also records pinned host memory (mid 2026 and later), used or not.
+    pub records_host: bool,
     /// The allocator's settings at the time of the snapshot (February 2024 and later).
     pub settings: Option<AllocatorSettings>,
     /// Regions that the program named, in recorded order (July 2024 and later); `None` if the key is absent.
@@ -49,6 +53,26 @@ impl Trace {
             Some(release) => release,
             None if names_pools() => TorchRelease::WITH_HOST_MEMORY,
             None => TorchRelease::WITH_CONTEXTS,
+        }
+    }
+
+    /// Returns the allocator that made the recording, if its rules are unknown here.
+    pub fn other_allocator(&self) -> Option<OtherAllocator> {
+        let settings = self.settings.as_ref()?;
+        let backend = settings.recorded.backend.as_deref().or(settings.conf.backend.as_deref());
+        backend.and_then(OtherAllocator::of_name)
+    }
+
+    /// Returns the name of a device: `device 0`, `XPU 0` or `pinned host memory`, for example.
+    pub fn device_name(&self, number: i64) -> String {
+        if number < 0 { "pinned host memory".to_owned() } else { self.kind.device(number) }
+    }
+
+    /// Adds the host, unless it was not used.
+    pub(crate) fn push_host(&mut self, host: DeviceTrace) {
+        self.records_host = true;
+        if host.was_used() {
+            self.devices.push(host);
         }
     }
 
@@ -83,6 +107,11 @@ pub struct DeviceTrace {
 }
 
 impl DeviceTrace {
+    /// Whether this is the host's pinned memory.
+    pub fn is_host(&self) -> bool {
+        self.device < 0
+    }
+
     /// Whether the recording has anything for the device. Snapshots also list devices that the program never used.
     pub fn was_used(&self) -> bool {
         !self.events.is_empty() || !self.segments.is_empty()

@@ -35,7 +35,7 @@ pub(crate) fn snapshot(
     builder.regions(regions)?;
     if settings.with_host_memory() {
         // Snapshots of those releases list pinned host memory; a pool has none.
-        builder.trace.host = Some(DeviceTrace { device: -1, ..DeviceTrace::default() });
+        builder.trace.records_host = true;
     }
     builder.trace.settings = Some(settings);
     Ok(builder.trace)

@@ -186,7 +186,7 @@ impl History {
     /// # Panics
     /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize) -> Self {
-        Self::under(Policy::recorded(trace), trace, position)
+        Self::under(Policy::of_device(trace, &trace.devices[position], trace.shown_release()), trace, position)
     }
 
     /// Like [`of`](Self::of), for a recording that was made under `policy`.
@@ -206,7 +206,7 @@ impl History {
             policy,
             quality: Quality {
                 segment_contradictions: reserved.contradictions,
-                settings_assumed: trace.settings.is_none() && !device.events.is_empty(),
+                settings_assumed: trace.settings.is_none() && !device.events.is_empty() && !device.is_host(),
                 skipped,
                 seen_from_outside: trace.process.is_some(),
                 older_allocations: older_allocations(trace, device),
@@ -504,6 +504,17 @@ impl History {
     fn follow_sizes(&mut self) {
         if self.quality.seen_from_outside {
             self.allocations.iter_mut().for_each(|a| a.size = a.requested);
+            return;
+        }
+        if self.policy.has_sizes_of_requests() {
+            for a in &mut self.allocations {
+                let size = self.policy.round_size(a.requested);
+                if a.origin == Origin::Recorded && a.size != 0 && a.size != size {
+                    self.quality.size_mismatches += 1;
+                }
+                // The end state is better than the rule.
+                a.size = if a.size == 0 { size } else { a.size };
+            }
             return;
         }
         let policy = &self.policy;

@@ -15,7 +15,7 @@ pub struct RecordingFacts {
     pub generation: &'static str,
     /// Contents of the recording beyond segments and events.
     pub features: Vec<&'static str>,
-    /// Each device, then the host (-1) if it was recorded.
+    /// Each device, then the host (-1) if it was used.
     pub devices: Vec<DeviceFacts>,
     /// Number of frames in all distinct stacks together.
     pub stack_frames: usize,
@@ -48,6 +48,8 @@ pub enum Recorder {
     Torch,
     /// A `vramscope-allocator` pool in a Rust program.
     Pool,
+    /// Another tool, whose format vramscope reads.
+    Other,
     /// `vramscope run` with a log, which sees PyTorch's allocator from outside.
     Process,
 }
@@ -59,6 +61,9 @@ impl Recorder {
         let trace = &recording.trace;
         if trace.process.is_some() {
             return Self::Process;
+        }
+        if trace.other_allocator().is_some() {
+            return Self::Other;
         }
         let is_cupys = Policy::recorded(trace).allocator == Allocator::Cupy;
         let is_rust = || {
@@ -96,7 +101,7 @@ impl DeviceFacts {
 impl RecordingFacts {
     /// Collects the facts of `trace`; reads all events once.
     pub fn of(trace: &Trace) -> Self {
-        let events = || trace.devices.iter().chain(&trace.host).map(|d| &d.events);
+        let events = || trace.devices.iter().map(|d| &d.events);
         let any_event = |test: &dyn Fn(&Events) -> bool| events().any(test);
         let has = |action: Action| any_event(&|e| e.actions().contains(&action));
         let tags = |test: &dyn Fn(vramscope_trace::Tags) -> bool| trace.tags.iter().any(test);
@@ -112,7 +117,7 @@ impl RecordingFacts {
         let pool_ids = tags(&|t| t.pool.is_some());
         let python = trace.frames.iter().any(|(_, f)| trace.strings.get(f.filename).ends_with(".py"));
         let native = trace.frames.iter().any(|(_, f)| trace.strings.get(f.name).contains("::"));
-        let generation = if trace.host.is_some() {
+        let generation = if trace.records_host {
             "since mid 2026: with pinned host memory (2.15 writes it)"
         } else if pool_ids || has(Action::Annotate) {
             "since March 2026: with pool ids in events"
@@ -153,16 +158,15 @@ impl RecordingFacts {
             ("purposes", purposes),
             ("forward stacks", tags(&|t| t.forward_frames.is_some())),
             ("FX nodes", trace.frames.iter().any(|(_, f)| f.fx != FxNode::default())),
-            ("pinned host memory", trace.host.as_ref().is_some_and(DeviceTrace::was_used)),
+            ("pinned host memory", trace.devices.iter().any(DeviceTrace::is_host)),
         ];
-        let policy = Policy::recorded(trace);
-        // Pinned host memory follows different rules.
-        let device = |d: &DeviceTrace| DeviceFacts::of(trace, d, &policy);
+        let release = trace.shown_release();
+        let device = |d: &DeviceTrace| DeviceFacts::of(trace, d, &Policy::of_device(trace, d, release));
         let features = features.into_iter().filter(|f| f.1).map(|f| f.0).collect();
         Self {
             generation,
             features,
-            devices: trace.devices.iter().chain(&trace.host).map(device).collect(),
+            devices: trace.devices.iter().map(device).collect(),
             stack_frames: trace.stacks.iter().map(|(_, s)| s.len()).sum(),
         }
     }

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 use vramscope_engine::DeviceError;
+use vramscope_trace::OtherAllocator;
 
 /// Limit on the combinations of pool and stream in a replay. Programs have a few dozen, and the time per new peak grows with
 /// them.
@@ -17,6 +18,17 @@ pub enum ReplayError {
     /// There are too many combinations of pool and stream.
     #[error("the recording has {0} combinations of pool and stream; a replay supports at most {MOST_ARENAS}")]
     TooManyArenas(usize),
+    /// The recording comes from an allocator whose rules are unknown here.
+    #[error(
+        "the recording comes from {}, whose rules are unknown here; recordings of PyTorch's caching allocators and of CuPy's pools can be replayed",
+        .0.title()
+    )]
+    UnknownRules(OtherAllocator),
+    /// The program set `pinned_max_round_threshold_mb` or `pinned_max_cached_size_mb`.
+    #[error(
+        "pinned host memory under `pinned_max_round_threshold_mb` or `pinned_max_cached_size_mb` cannot be replayed: the order in which blocks above the limit are reused is unknown"
+    )]
+    HostLimits,
     /// The replay was cancelled; see [`Cancel`](crate::Cancel).
     #[error("the replay was cancelled")]
     Cancelled,

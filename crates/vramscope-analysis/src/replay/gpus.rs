@@ -27,13 +27,13 @@ pub struct Demand {
 
 impl Demand {
     /// Returns the recorded demand for the device at `position` in [`Trace::devices`]; `None` if the device
-    /// was not used.
+    /// was not used, and for the host.
     ///
     /// # Panics
     /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize) -> Option<Self> {
         let device = &trace.devices[position];
-        if !device.was_used() {
+        if !device.was_used() || device.is_host() {
             return None;
         }
         let peaks = History::of(trace, position).peaks();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use vramscope_engine::Policy;
+use vramscope_engine::{Allocator, Policy};
+use vramscope_trace::AllocatorSettings;
 
 use super::capacity::ReplayDevice;
 use super::divergence::Divergence;
@@ -19,6 +20,20 @@ use crate::history::History;
 /// The largest number of requests that are interpreted in a less likely way.
 const MOST_AMBIGUOUS: usize = 16;
 
+/// Fails if the allocator's rules are unknown.
+fn check_rules(history: &History) -> Result<(), ReplayError> {
+    match history.policy.allocator {
+        Allocator::Other(other) => Err(ReplayError::UnknownRules(other)),
+        Allocator::TorchHost => {
+            let settings = history.trace().settings.as_ref().map(AllocatorSettings::in_force).unwrap_or_default();
+            let is_limit = |setting: Option<i64>| setting.is_some_and(|bytes| bytes >= 0);
+            let limited = is_limit(settings.max_round_threshold) || is_limit(settings.max_cached_size);
+            if limited { Err(ReplayError::HostLimits) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    }
+}
+
 impl<'h> Replay<'h> {
     /// Replays the recording of `history`.
     ///
@@ -30,6 +45,7 @@ impl<'h> Replay<'h> {
 
     /// Like [`of`](Self::of), but can be cancelled; this also applies to further replays with the result.
     pub(crate) fn of_unless(history: &'h History, cancel: &Cancel) -> Result<Self, ReplayError> {
+        check_rules(history)?;
         let program = Arc::new(Program::of(history, &Readings::new()));
         let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
         if best.gets_to() < usize::MAX
@@ -49,6 +65,7 @@ impl<'h> Replay<'h> {
         history: &'h History,
         cancel: &Cancel,
     ) -> Result<Self, ReplayError> {
+        check_rules(history)?;
         let program = Arc::new(Program::of(history, &Readings::new()));
         Self::reproducing(history, &history.policy, program, cancel)?.checked()
     }

@@ -5,6 +5,7 @@ mod cancelled;
 mod causes;
 mod data;
 mod gpus;
+mod host;
 mod lower_bounds;
 mod plans;
 mod rules;

@@ -28,6 +28,7 @@ pub(super) struct Block<Stack> {
     /// Bytes requested by the current or last owner.
     pub(super) requested: u64,
     /// Number of searches for a free block before this block became free; its age is counted from here (`gc_count_base` in PyTorch).
+    /// If the policy prefers the block that was freed last: the number of frees instead.
     pub(super) searches: u64,
     /// Stack of the allocation, while the block is in use.
     pub(super) stack: Option<Stack>,

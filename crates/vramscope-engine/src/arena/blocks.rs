@@ -103,6 +103,7 @@ impl<O: Observer> LockedArena<'_, O> {
         let age = match self.arena.core().policy().search_order {
             SearchOrder::Address => 0,
             SearchOrder::SegmentAge => self.segment(block.segment).age,
+            SearchOrder::LastFreed => u64::MAX - block.searches,
         };
         (block.size, age, block.address)
     }
@@ -110,12 +111,18 @@ impl<O: Observer> LockedArena<'_, O> {
     /// Adds a block to the free blocks, without merging it with its neighbors.
     #[inline]
     pub(crate) fn insert_free(&mut self, key: BlockKey) {
-        let block = self.block(key);
-        let (class, search_key) = (block.class, self.search_key(block));
-        let searches = self.arena.core().searches(self.arena.key, class);
+        let class = self.block(key).class;
+        let searches = match self.arena.core().policy().search_order {
+            SearchOrder::LastFreed => {
+                self.state.frees += 1;
+                self.state.frees
+            }
+            SearchOrder::Address | SearchOrder::SegmentAge => self.arena.core().searches(self.arena.key, class),
+        };
         let block = self.block_mut(key);
         block.state = BlockState::Free;
         block.searches = searches;
+        let search_key = self.search_key(self.block(key));
         self.state.free[class as usize].insert(search_key, key);
         if self.block(key).next_to_unmapped {
             self.mark_unmapped_neighbours(key);

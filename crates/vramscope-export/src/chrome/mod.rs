@@ -70,7 +70,7 @@ impl<W: Write> Writer<'_, W> {
         // Process numbers start at 1, because some viewers show process 0 as idle.
         let pid = device.saturating_add(1);
         let times = self.clock.times(history.device());
-        self.name("process_name", pid, None, &format!("device {device}"))?;
+        self.name("process_name", pid, None, &history.trace().device_name(device))?;
         let sort = SortArgs { sort_index: device };
         self.put(&Record { args: Some(sort), ..Record::new("M", "process_sort_index", pid, 0) })?;
         self.name("thread_name", pid, Some(EVENTS), "events")?;

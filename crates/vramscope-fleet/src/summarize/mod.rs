@@ -27,7 +27,11 @@ const MOST_LEAKS: usize = 8;
 pub fn summarize(recording: &Recording) -> Result<RankSummary, String> {
     let trace = &recording.trace;
     let used = (0..trace.devices.len()).filter(|&position| trace.devices[position].was_used());
-    let history = match *used.collect::<Vec<usize>>() {
+    let mut used: Vec<usize> = used.collect();
+    if used.iter().any(|&position| !trace.devices[position].is_host()) {
+        used.retain(|&position| !trace.devices[position].is_host());
+    }
+    let history = match *used {
         [] => return Err("nothing was recorded on any device".to_owned()),
         [only] => History::replayed(trace, only),
         [first, ref others @ ..] => highest(trace, first, others),
@@ -63,7 +67,7 @@ impl Made<'_> {
     fn summary(&self) -> RankSummary {
         let Self { recording, history, names, answers } = *self;
         let (trace, device) = (history.trace(), history.device());
-        let is_another = |d: &&DeviceTrace| d.was_used() && d.device != answers.device;
+        let is_another = |d: &&DeviceTrace| d.was_used() && !d.is_host() && d.device != answers.device;
         let times = event_times(device).filter(|times| times.first() < times.last());
         let settings = trace.settings.as_ref().map(AllocatorSettings::in_force);
         RankSummary {

@@ -38,7 +38,8 @@ pub fn diff(answers: &DiffAnswers<'_>, options: TextOptions) -> String {
     }
     for (name, other, devices) in [("A", "B", &answers.only.a), ("B", "A", &answers.only.b)] {
         for device in devices {
-            page.line(format!("\nDevice {device} was used in {name}, but not in {other}."));
+            let device = first.names().device(*device);
+            page.line(format!("\n{device} was used in {name}, but not in {other}."));
         }
     }
     page.changed_settings(answers);
@@ -58,7 +59,7 @@ impl Page<'_> {
         }
         self.heading(&format!(
             "{:<20}{:>16}{:>16}{:>18}",
-            format!("Device {}", device.device),
+            names.a.device(device.device),
             "A",
             "B",
             "difference"

@@ -47,7 +47,7 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
         line("accesses", format!("{launches} {noun}, {unknown} with unknown parameters"));
     }
     for d in &facts.devices {
-        let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };
+        let name = if d.device < 0 { "host".to_owned() } else { trace.device_name(d.device) };
         let counts = [(d.events, "event"), (d.segments, "segment"), (d.blocks, "block")];
         line(&name, counts.map(|(n, what)| counted(n as u64, what)).join(", "));
         for (action, n) in &d.actions {

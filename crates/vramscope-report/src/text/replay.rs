@@ -26,7 +26,7 @@ pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     page.line(format!("{DIM}{}: {facts}{DIM:#}", fit(&Shown::of(answers.file), room)));
     for device in devices {
         if devices.len() > 1 {
-            page.heading(&format!("Device {}", device.device));
+            page.heading(&names.device(device.device));
         }
         page.device_replay(device);
     }

@@ -23,29 +23,15 @@ pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     for device in &answers.devices {
         page.device(answers, device);
     }
-    page.host(answers);
     page.out
 }
 
 impl Page<'_> {
-    /// Pinned host memory: its allocator is a different one, which is not analyzed.
-    fn host(&mut self, answers: &Answers<'_>) {
-        let host = answers.recording.trace.host.as_ref();
-        let Some(host) = host.filter(|h| h.was_used()) else { return };
-        self.heading("Pinned host memory");
-        let text = format!(
-            "{} in {} at the end, {}. A separate allocator manages it, which this report does not analyze.",
-            bytes(host.segments.iter().map(|s| s.total_size).sum()),
-            counted(host.segments.len() as u64, "segment"),
-            counted(host.events.len() as u64, "event")
-        );
-        self.words(2, &text);
-    }
-
     fn device(&mut self, answers: &Answers<'_>, s: &Summary) {
         if answers.devices.len() > 1 {
             let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
-            self.heading(&format!("Device {} {rule}", s.device));
+            let name = self.names.device(s.device);
+            self.heading(&format!("{name} {rule}"));
         }
         if s.events == 0 && s.end.segments == 0 {
             if s.device_use.is_some() || s.libraries.as_ref().is_some_and(|uses| !uses.is_empty()) {

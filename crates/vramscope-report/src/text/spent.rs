@@ -5,7 +5,7 @@ use vramscope_analysis::{Amount, Holder, IntervalGroup, IntervalSummary, Recorde
 use super::page::{BOLD, DIM, Page, TextOptions};
 use crate::answers::SpanAnswers;
 use crate::fit::fit;
-use crate::names::Names;
+use crate::names::{Names, first_upper};
 use crate::spent::{events, headline, title};
 use vramscope_basics::units::{bytes, count};
 
@@ -25,7 +25,8 @@ impl Page<'_> {
     fn span(&mut self, answers: &SpanAnswers<'_>, s: &IntervalSummary) {
         if answers.devices.len() > 1 {
             let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
-            self.heading(&format!("Device {} {rule}", s.device));
+            let name = self.names.device(s.device);
+            self.heading(&format!("{name} {rule}"));
         }
         let all = &s.totals.all;
         let name = title(&s.part, s.events, self.names);
@@ -80,12 +81,4 @@ impl Page<'_> {
         self.line(format!("{:13}{row}  {label}", ""));
         self.full_stack(*stack);
     }
-}
-
-fn first_upper(text: &str) -> String {
-    let mut text = text.to_owned();
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }

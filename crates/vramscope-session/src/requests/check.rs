@@ -109,7 +109,11 @@ impl Session {
             let options = options.map(|name| self.advice().option(name)).join(", ");
             return Err(SessionError::Argument(format!("nothing to check: give {options} or a baseline")));
         }
-        let positions = self.devices(request.device)?;
+        let mut positions = self.devices(request.device)?;
+        if request.device.is_none() {
+            // Budgets are about device memory, unless the host is named.
+            positions.retain(|&position| !self.trace().devices[position].is_host());
+        }
         let devices = &self.trace().devices;
         if !positions.iter().any(|&position| devices[position].was_used()) {
             let asked = request.device.map_or_else(|| "any device".to_owned(), |n| format!("device {n}"));
@@ -132,7 +136,7 @@ impl Session {
         let only_in_baseline = baseline
             .iter()
             .flat_map(|old| &old.trace().devices)
-            .filter(|d| request.device.is_none() && d.was_used())
+            .filter(|d| request.device.is_none() && d.was_used() && !d.is_host())
             .map(|d| d.device)
             .filter(|number| devices.iter().all(|d| d.device != *number));
         Ok(CheckAnswers {

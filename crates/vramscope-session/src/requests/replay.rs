@@ -151,7 +151,7 @@ impl ReplayRequest {
 }
 
 impl Session {
-    /// Replays the requested device, or all devices. `done` is called after each replay, on any thread.
+    /// Replays the requested device, or all devices without the host. `done` is called after each replay, on any thread.
     ///
     /// # Errors
     /// An argument is invalid, there is no such device, the recording cannot be replayed, or the request was cancelled.
@@ -161,7 +161,12 @@ impl Session {
         cancel: &Cancel,
         done: &(dyn Fn() + Sync),
     ) -> Result<ReplayAnswers<'_>> {
-        let positions = self.devices(request.device)?;
+        let mut positions = self.devices(request.device)?;
+        let is_host = |position: usize| self.trace().devices[position].is_host();
+        if request.device.is_none() && !positions.iter().all(|&position| is_host(position)) {
+            // Settings and sizes of the request are about devices.
+            positions.retain(|&position| !is_host(position));
+        }
         let options = request.options(self.trace(), self.advice(), cancel)?;
         let replay = |position| {
             DeviceReplay::of(self.trace(), position, self.frames(), &options, done).map_err(|e| match e {

@@ -23,6 +23,14 @@ pub enum Format {
         /// Its version: 1 to 4.
         version: u32,
     },
+    /// A log of RMM.
+    Rmm,
+    /// Events of msMemScope.
+    Memscope,
+    /// A Chrome trace of `torch.profiler`.
+    TorchProfiler,
+    /// JAX's profile of live memory.
+    Jax,
     /// A format with a reader from another crate.
     Other {
         /// Name of the format.
@@ -31,12 +39,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// `pickle`, `json`, `log`, or the name of another format.
+    /// `pickle`, `json`, `log`, `rmm`, `msmemscope`, `torch_profiler`, `jax`, or the name of another format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pickle { .. } => "pickle",
             Self::Json => "json",
             Self::Log { .. } => "log",
+            Self::Rmm => "rmm",
+            Self::Memscope => "msmemscope",
+            Self::TorchProfiler => "torch_profiler",
+            Self::Jax => "jax",
             Self::Other { name } => name,
         }
     }
@@ -49,6 +61,10 @@ impl fmt::Display for Format {
             Self::Pickle { protocol } => write!(f, "pickle, protocol {protocol}"),
             Self::Json => f.write_str("JSON"),
             Self::Log { version } => write!(f, "log, version {version}"),
+            Self::Rmm => f.write_str("log of RMM"),
+            Self::Memscope => f.write_str("events of msMemScope"),
+            Self::TorchProfiler => f.write_str("trace of torch.profiler"),
+            Self::Jax => f.write_str("memory profile of JAX"),
             Self::Other { name } => f.write_str(name),
         }
     }

@@ -56,6 +56,9 @@ keys! {
     STAGE = "stage",
     // Settings: the keys that identify their dictionary
     CONF = "PYTORCH_CUDA_ALLOC_CONF",
+    CONF_HIP = "PYTORCH_HIP_ALLOC_CONF",
+    CONF_ANY = "PYTORCH_ALLOC_CONF",
+    CONF_NPU = "PYTORCH_NPU_ALLOC_CONF",
     MAX_SPLIT_SIZE = "max_split_size",
     EXPANDABLE_SEGMENTS = "expandable_segments",
     // Snapshot

@@ -3,6 +3,7 @@
 mod ahead;
 mod assembler;
 mod compression;
+mod foreign;
 mod format;
 #[cfg(all(feature = "structured-zstd", any(test, not(feature = "zstd"))))]
 mod frames;
@@ -77,7 +78,15 @@ pub enum Opened {
 }
 
 /// The readers of this crate, in the order in which they are tried.
-pub const READERS: &[&dyn FormatReader] = &[&pickle::Pickle, &json::Json, &log::Log];
+pub const READERS: &[&dyn FormatReader] = &[
+    &pickle::Pickle,
+    &json::Json,
+    &log::Log,
+    &foreign::Rmm,
+    &foreign::Memscope,
+    &foreign::Jax,
+    &foreign::TorchProfiler,
+];
 
 /// Options for reading recordings.
 #[derive(Debug, Default, Clone, Copy)]

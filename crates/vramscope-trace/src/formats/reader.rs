@@ -12,7 +12,7 @@ use super::compression::{Compression, Expanded, Taken, in_words};
 use super::format::Contents;
 use super::start::{FirstObject, other_file, own_json};
 use super::window::{CHUNK, WhenNeeded, Window};
-use super::{FormatReader as _, Opened, READERS, ReadOptions, Recording, keys, log, open, samples};
+use super::{FormatReader, Opened, READERS, ReadOptions, Recording, foreign, keys, log, open, samples};
 use crate::error::ReadError;
 use crate::samples::SampleForm;
 use crate::trace::DeviceTrace;
@@ -231,13 +231,23 @@ fn read_plain(
         window.fill(64)?;
         found = reader(window.here());
     }
+    if window.here().first() == Some(&b'\n') {
+        window.fill(3)?;
+    }
     let form = match window.here() {
         // Not JSON, although it begins with a newline.
-        [b'\n', 1..=8, ..] => {
-            found = None;
+        here @ [b'\n', 1..=8, ..] => {
+            found = Some(&foreign::Jax as &dyn FormatReader).filter(|jax| jax.takes(here));
             None
         }
-        [b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t' | 0xef, ..] => form_of_json(&mut window)?,
+        [b'{' | b'[' | b' ' | b'\n' | b'\r' | b'\t' | 0xef, ..] => match form_of_json(&mut window)? {
+            JsonForm::Snapshot => None,
+            JsonForm::Samples(form) => Some(form),
+            JsonForm::TorchProfiler => {
+                found = Some(&foreign::TorchProfiler);
+                None
+            }
+        },
         here if found.is_none() && here.contains(&b',') => {
             window.fill(SHORT)?;
             samples::form_of_table(window.here())
@@ -260,7 +270,7 @@ fn read_plain(
     let keeps_log = options.keeps_log && log::Log.takes(window.here());
     let window = if keeps_log { window.copied_to(&mut log) } else { window };
     let Contents { trace, notices, format } = found.read(window)?;
-    check_sizes(trace.devices.iter().chain(&trace.host))?;
+    check_sizes(trace.devices.iter())?;
     let log = (!log.is_empty()).then(|| log.into());
     Ok(Opened::Recording(Recording { trace: Arc::new(trace), format, compression, notices, log }))
 }
@@ -274,26 +284,38 @@ fn is_of_a_snapshot(key: &str) -> bool {
 /// Maximum bytes of a table's header.
 const SHORT: usize = 4 << 10;
 
-/// The format of a log of samples in JSON. Returns an error that names the file if it is another output of vramscope. Requests no more
-/// bytes once the first key shows a snapshot.
-fn form_of_json(window: &mut Window<'_>) -> Result<Option<SampleForm>, ReadError> {
+/// The format of a JSON text.
+enum JsonForm {
+    /// A snapshot, or no known format.
+    Snapshot,
+    /// A log of samples.
+    Samples(SampleForm),
+    /// A trace of `torch.profiler`.
+    TorchProfiler,
+}
+
+/// Returns the format of a JSON text, or an error that names the file if it is another output of vramscope. Requests no more bytes once
+/// the first key shows the format.
+fn form_of_json(window: &mut Window<'_>) -> Result<JsonForm, ReadError> {
     const MOST: usize = 64 << 10;
     loop {
         let here = window.here();
         let length = here.len();
-        let Some(object) = FirstObject::of(here) else { return Ok(None) };
-        if object.keys.first().is_some_and(|key| is_of_a_snapshot(key)) {
-            return Ok(None);
+        let Some(object) = FirstObject::of(here) else { return Ok(JsonForm::Snapshot) };
+        match object.keys.first() {
+            Some(key) if is_of_a_snapshot(key) => return Ok(JsonForm::Snapshot),
+            Some(key) if key == "schemaVersion" && !object.in_list => return Ok(JsonForm::TorchProfiler),
+            _ => {}
         }
         if let Some(form) = samples::form_of_json(&object) {
-            return Ok(Some(form));
+            return Ok(JsonForm::Samples(form));
         }
         let is_all = object.is_whole || length >= MOST;
         if !is_all {
             window.fill(length + 1)?;
         }
         if is_all || window.here().len() == length {
-            return own_json(&object).map_or(Ok(None), Err);
+            return own_json(&object).map_or(Ok(JsonForm::Snapshot), Err);
         }
     }
 }

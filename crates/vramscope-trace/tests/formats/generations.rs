@@ -51,7 +51,7 @@ fn every_key_reaches_the_trace() {
     assert_eq!(settings.recorded.roundup_power2_divisions.unwrap().0[..3], [0, 2, 4]);
     let annotations = t.annotations.as_ref().unwrap();
     assert_eq!((annotations[0].stage, annotations[1].time_us), (Stage::Start, Some(15)));
-    let host = t.host.as_ref().unwrap();
+    let host = t.devices.last().unwrap();
     assert_eq!((host.segments.len(), host.events.len()), (1, 1));
 }
 

@@ -177,13 +177,15 @@ prop_compose! {
             }
             t.devices.push(d);
         }
-        t.host = host.map(|events| {
+        t.records_host = host.is_some();
+        let host = host.map(|events| {
             let mut d = DeviceTrace { device: -1, ..DeviceTrace::default() };
             for raw in events {
                 add(&mut t, &mut d, raw);
             }
             d
         });
+        t.devices.extend(host.filter(DeviceTrace::was_used));
         // A settings dictionary without any settings cannot be distinguished from other dictionaries.
         t.settings = conf.map(|conf| AllocatorSettings {
             conf: TorchSettings::parse(&conf).unwrap_or_default(), conf_text: Some(conf),

@@ -232,36 +232,33 @@ impl Desk {
 /// The findings about a device, in sentences.
 fn told(session: &Session, device: &Summary) -> Vec<String> {
     let [allocated, reserved] = [device.peaks.allocated, device.peaks.reserved].map(|peak| bytes(peak.bytes));
-    let mut told =
-        vec![format!("Device {}: peaks of {allocated} allocated, {reserved} reserved.", device.device)];
+    let name = session.names().device(device.device);
+    let mut told = vec![format!("{name}: peaks of {allocated} allocated, {reserved} reserved.")];
     for oom in device.ooms.iter().take(TOLD_OOMS) {
         let (names, conf) = (session.names(), findings::recorded_conf(session.trace()));
         let verdict = findings::oom_verdict(&names, conf, oom);
         let cause = findings::oom_cause(&names, conf, oom);
-        told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
+        told.push(format!("{name}, event {}: {verdict} {cause}", oom.event));
     }
     told.extend(findings::oom_advice(device, &ADVICE));
     if let Some(leak) = device.leaks.first() {
         let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
         let line = session.names().frame(leak.line);
-        told.push(format!(
-            "Device {}: {suspects} suspected of a leak; {line} retains {kept}.",
-            device.device
-        ));
+        told.push(format!("{name}: {suspects} suspected of a leak; {line} retains {kept}."));
     }
     if let Some(estimates) = device.estimates.as_ref().filter(|of| of.available.is_some()) {
         let names = session.names();
         for estimate in estimates.estimates.iter().take(2) {
-            let (name, of) = (estimates::name(&names, estimate), estimates::told(estimates, estimate));
+            let (change, of) = (estimates::name(&names, estimate), estimates::told(estimates, estimate));
             let peak = bytes(estimate.peak);
-            told.push(format!("Device {}: estimated peak with {name}: {peak}; {of}.", device.device));
+            told.push(format!("{name}: estimated peak with {change}: {peak}; {of}."));
         }
     }
     if let Some((idle, first)) = device.idle.as_ref().and_then(|idle| Some((idle, idle.findings.first()?))) {
         let names = session.names();
         let line = findings::idle_line(&names, first);
         let text = findings::idle_finding(&names, idle, first);
-        told.push(format!("Device {}: idle memory of {line}: {} {text}.", device.device, bytes(first.bytes)));
+        told.push(format!("{name}: idle memory of {line}: {} {text}.", bytes(first.bytes)));
     }
     told
 }

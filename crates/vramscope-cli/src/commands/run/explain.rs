@@ -62,7 +62,7 @@ fn explanation(log: &Path) -> anyhow::Result<String> {
             session.report(&request, &Cancel::default()).map_err(super::super::about(session.name()))?;
         let report = answer.text(TextOptions { width: super::super::width(), top: ROWS, full_stacks: false });
         if let (Some(device), true) = (request.device, devices.len() > 1) {
-            text.push_str(&format!("Device {device}\n"));
+            text.push_str(&format!("{}\n", session.names().device(device)));
         }
         // The first paragraph is about the file, the second is the verdict.
         for (i, paragraph) in report.trim_end().split("\n\n").enumerate() {

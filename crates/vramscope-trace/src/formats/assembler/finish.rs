@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::value::{as_bool, unsigned};
 use super::{Assembler, RawSettings, Root, Value};
 use crate::annotations::Annotation;
+use crate::devices::DeviceKind;
 use crate::end_state::{Block, Segment};
 use crate::error::ReadError;
 use crate::events::{Action, Events, PoolId};
@@ -65,18 +66,20 @@ impl Assembler {
             let new = || DeviceTrace { device, ..DeviceTrace::default() };
             devices.entry(device).or_insert_with(new).push_segment(segment, blocks);
         }
-        if root.host_segments.is_some() || root.host_traces.is_some() {
+        // A segment with the number of the host belongs to it, wherever it is listed.
+        let mut host = devices.remove(&-1).unwrap_or(DeviceTrace { device: -1, ..DeviceTrace::default() });
+        let records_host = root.host_segments.is_some() || root.host_traces.is_some() || host.was_used();
+        self.trace.devices = devices.into_values().collect();
+        if records_host {
             let runs: Vec<_> = host_traces.into_iter().flatten().collect();
-            let events = self.take_events(&runs);
-            let mut host = DeviceTrace { device: -1, events, ..DeviceTrace::default() };
+            host.events = self.take_events(&runs);
             for SegmentOfDevice { segment, blocks, .. } in
                 self.end_state(root.host_segments, "host_segments")?
             {
                 host.push_segment(segment, blocks);
             }
-            self.trace.host = Some(host);
+            self.trace.push_host(host);
         }
-        self.trace.devices = devices.into_values().collect();
         self.trace.settings = match root.settings {
             None | Some(Value::None | Value::Opaque) => None,
             Some(Value::Settings(i)) => Some(self.settings_with_conf(i)),
@@ -84,14 +87,24 @@ impl Assembler {
             Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
+        self.trace.kind = self.kind(root.settings);
         self.note_unknown_actions();
         Ok((self.trace, self.notices))
     }
 
+    /// Returns the kind of the devices: by the key of the allocator's configuration text, or else by the frames.
+    fn kind(&self, settings: Option<Value>) -> DeviceKind {
+        let by_key = match settings {
+            Some(Value::Settings(i)) => self.settings[i as usize].kind,
+            _ => None,
+        };
+        by_key.filter(|&kind| kind != DeviceKind::Cuda).unwrap_or_else(|| DeviceKind::of_frames(&self.trace))
+    }
+
     /// Counts the unknown actions in the trace. Trace entries elsewhere in the file do not count.
     fn note_unknown_actions(&mut self) {
-        let Trace { devices, host, tags, strings, .. } = &self.trace;
-        for events in devices.iter().chain(host).map(|device| &device.events) {
+        let Trace { devices, tags, strings, .. } = &self.trace;
+        for events in devices.iter().map(|device| &device.events) {
             for (i, _) in events.actions().iter().enumerate().filter(|(_, a)| **a == Action::Unknown) {
                 if let Some(name) = tags.get(events.get(i).tags).unknown_action {
                     self.notices.unknown_action(strings.get(name));
@@ -102,7 +115,7 @@ impl Assembler {
 
     /// Adds the parsed configuration text to the settings.
     fn settings_with_conf(&mut self, i: u32) -> AllocatorSettings {
-        let RawSettings { recorded, conf_text } = &self.settings[i as usize];
+        let RawSettings { recorded, conf_text, kind: _ } = &self.settings[i as usize];
         let text = conf_text.map(|id| self.trace.strings.get(id));
         let conf = TorchSettings::parse(text.unwrap_or_default());
         self.notices.conf = text.filter(|_| conf.is_err()).map(str::to_owned);

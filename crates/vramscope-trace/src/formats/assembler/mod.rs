@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use super::keys::*;
 use crate::annotations::Annotation;
+use crate::devices::DeviceKind;
 use crate::end_state::{Block, Segment};
 use crate::error::TableFull;
 use crate::events::{Action, Events, PoolId, Tags};
@@ -50,6 +51,8 @@ struct RawSegment {
 struct RawSettings {
     recorded: TorchSettings,
     conf_text: Option<StringId>,
+    /// The kind of device whose snapshots have the key of the text. `None` if there is no such key.
+    kind: Option<DeviceKind>,
 }
 
 /// A former allocation of a block, in files of 2022.
@@ -232,7 +235,7 @@ impl Assembler {
                 Some(STAGE) => self.annotation(pairs)?,
                 Some(REAL_SIZE) => self.history(pairs)?,
                 Some(SEGMENTS | DEVICE_TRACES) => self.root(pairs)?,
-                Some(CONF | MAX_SPLIT_SIZE | EXPANDABLE_SEGMENTS) => self.settings(pairs)?,
+                Some(CONF | CONF_HIP | CONF_ANY | CONF_NPU | MAX_SPLIT_SIZE | EXPANDABLE_SEGMENTS) => self.settings(pairs)?,
                 None if i == 0 => match self.power_of_two_divisions(pairs)? {
                     Some(value) => return Ok(value),
                     None => continue,

@@ -3,6 +3,7 @@
 use super::value::{address, as_bool, as_float, as_string, known, optional, set, signed, unsigned, wrapped};
 use super::{Assembler, Field, History, RawBlock, RawSegment, RawSettings, Root, Value, index32, key_name};
 use crate::annotations::{Annotation, Stage};
+use crate::devices::DeviceKind;
 use crate::end_state::{Block, BlockState, Segment, SegmentKind};
 use crate::error::TableFull;
 use crate::events::{Action, Event, PoolId, Tags};
@@ -275,11 +276,14 @@ impl Assembler {
 
     pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
         let mut recorded = TorchSettings::default();
-        let mut conf_text = None;
+        let (mut conf_text, mut kind) = (None, None);
         for &[key, v] in pairs {
             let setting = TorchSettings::recorded_as(key_name(&self.trace, key));
             let is_read = match (known(key), setting) {
-                (Some(CONF), _) => set(&mut conf_text, as_string(v)).is_some(),
+                (Some(CONF | CONF_HIP | CONF_ANY | CONF_NPU), _) => {
+                    kind = DeviceKind::of_conf_key(key_name(&self.trace, key));
+                    set(&mut conf_text, as_string(v)).is_some()
+                }
                 (_, Some(setting)) => {
                     matches!(v, Value::None)
                         || self.as_setting(setting.kind, v).is_some_and(|v| setting.set(&mut recorded, v))
@@ -294,7 +298,9 @@ impl Assembler {
             }
         }
         let id = index32(self.settings.len(), "settings")?;
-        self.settings.push(RawSettings { recorded, conf_text });
+        // Releases that rename CUDA's key still record its settings; XPU's allocator has no such setting.
+        let kind = kind.filter(|&kind| kind != DeviceKind::Xpu || recorded.max_split_size.is_none());
+        self.settings.push(RawSettings { recorded, conf_text, kind });
         Ok(Ok(Value::Settings(id)))
     }
 

@@ -605,6 +605,7 @@ impl Reader {
             return Err(beyond("devices", most, "segments"));
         }
         let is_cut = self.trace.process.as_ref().is_some_and(|process| process.cut.is_some());
+        let mut host = None;
         for (number, (events, held)) in self.devices {
             // No ring buffer drops events here, but a cut does. There is no such flag for the host.
             let overflowed = (number >= 0).then_some(is_cut);
@@ -617,7 +618,7 @@ impl Reader {
                 *stack = stack.map(|number| stacks[number.index()]);
             }
             if number < 0 {
-                self.trace.host = Some(device);
+                host = Some(device);
             } else {
                 self.trace.devices.push(device);
             }
@@ -625,8 +626,9 @@ impl Reader {
         for event in self.trace.process.iter_mut().flat_map(|process| &mut process.events) {
             event.stack = event.stack.map(|number| stacks[number.index()]);
         }
-        if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory) {
-            self.trace.host.get_or_insert(DeviceTrace { device: -1, ..DeviceTrace::default() });
+        self.trace.records_host = self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory);
+        if let Some(host) = host {
+            self.trace.push_host(host);
         }
         self.trace.annotations = Some(self.annotations);
         // Without the accesses between the last number of launches and the end, an allocation could seem unused.

@@ -70,31 +70,32 @@ struct Writer<'t, W: Write> {
 impl<W: Write> Writer<'_, W> {
     fn snapshot(&mut self) -> io::Result<()> {
         let trace = self.trace;
+        let devices = || trace.devices.iter().filter(|device| !device.is_host());
         self.open_dict()?;
         self.key("segments")?;
         let segments: Vec<_> =
-            trace.devices.iter().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
+            devices().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
         self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
         self.key("device_traces")?;
         // The events of device n are list n, and a device without events has an empty list, because the memory_viz page expects it.
-        let count = trace.devices.iter().map(|d| d.device + 1).max().unwrap_or(0);
-        let devices: Vec<i64> = (0..count).collect();
+        let count = devices().map(|d| d.device + 1).max().unwrap_or(0);
+        let numbers: Vec<i64> = (0..count).collect();
         let device = |number: &i64| trace.devices.iter().find(|d| d.device == *number);
-        self.list(&devices, |w, number| match device(number) {
+        self.list(&numbers, |w, number| match device(number) {
             Some(device) => w.events(device),
             None => w.op(EMPTY_LIST),
         })?;
-        if trace.devices.iter().any(|d| d.overflowed.is_some()) {
+        if devices().any(|d| d.overflowed.is_some()) {
             self.key("trace_alloc_overflowed")?;
-            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.overflowed), Self::bool))?;
+            self.list(&numbers, |w, n| w.or_none(device(n).and_then(|d| d.overflowed), Self::bool))?;
         }
-        if trace.devices.iter().any(|d| d.max_entries.is_some()) {
+        if devices().any(|d| d.max_entries.is_some()) {
             self.key("trace_alloc_max_entries")?;
-            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.max_entries), Self::uint))?;
+            self.list(&numbers, |w, n| w.or_none(device(n).and_then(|d| d.max_entries), Self::uint))?;
         }
-        if trace.devices.iter().any(|d| d.total_bytes.is_some()) {
+        if devices().any(|d| d.total_bytes.is_some()) {
             self.key("device_total_bytes")?;
-            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.total_bytes), Self::uint))?;
+            self.list(&numbers, |w, n| w.or_none(device(n).and_then(|d| d.total_bytes), Self::uint))?;
         }
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;
@@ -114,7 +115,9 @@ impl<W: Write> Writer<'_, W> {
                 w.op(SETITEMS)
             })?;
         }
-        if let Some(host) = &trace.host {
+        let unused = DeviceTrace { device: -1, ..DeviceTrace::default() };
+        let host = trace.devices.iter().find(|device| device.is_host());
+        if let Some(host) = host.or_else(|| trace.records_host.then_some(&unused)) {
             self.key("host_segments")?;
             self.list(&host.segments, |w, segment| w.segment(host, segment))?;
             self.key("host_traces")?;
@@ -197,7 +200,7 @@ impl<W: Write> Writer<'_, W> {
     fn settings(&mut self, s: &AllocatorSettings) -> io::Result<()> {
         self.open_dict()?;
         if let Some(text) = &s.conf_text {
-            self.key("PYTORCH_CUDA_ALLOC_CONF")?;
+            self.key(self.trace.kind.conf_key())?;
             self.text(text)?;
         }
         for setting in TorchSettings::ALL {

@@ -1,0 +1,362 @@
+//! JAX's profile of live memory (`jax.profiler.save_device_memory_profile`): a pprof profile of one instant, without a history.
+//!
+//! A sample has the live buffers of one stack on one device, or compiled programs. They become blocks of the end state, at addresses of
+//! their own order, because the profile has none. Reserved bytes are unknown and equal to allocated bytes.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use hashbrown::HashMap;
+
+use super::super::window::Window;
+use super::super::{Contents, DEVICES, Format, FormatReader};
+use super::Builder;
+use crate::devices::{DeviceKind, OtherAllocator};
+use crate::end_state::{Block, BlockState, Segment, SegmentKind};
+use crate::error::ReadError;
+use crate::formats::start::other_file;
+use crate::trace::DeviceTrace;
+
+/// The reader of JAX's profiles.
+#[derive(Debug)]
+pub(in crate::formats) struct Jax;
+
+/// A sample with more buffers than this becomes one block.
+const MOST_BLOCKS: u64 = 4096;
+
+/// Maximum number of frames of a stack; the innermost remain.
+const DEEPEST: usize = 1024;
+
+impl FormatReader for Jax {
+    /// A profile begins with the types of its values, which are short messages.
+    fn takes(&self, start: &[u8]) -> bool {
+        matches!(start, [b'\n', 1..=8, 8, ..])
+    }
+
+    fn read(&self, mut stream: Window<'_>) -> Result<Contents, ReadError> {
+        let most = stream.most_memory();
+        let mut bytes = Vec::new();
+        (&mut stream).take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(ReadError::Memory { most });
+        }
+        let profile = Profile::parse(&bytes).ok_or_else(|| ReadError::Damaged {
+            offset: bytes.len() as u64,
+            what: "a pprof profile with an invalid message".to_owned(),
+        })?;
+        profile.contents(Builder::new(most), &bytes)
+    }
+}
+
+/// A field of a message.
+enum Field<'b> {
+    Number(u64),
+    Bytes(&'b [u8]),
+}
+
+/// Returns the fields of a message in protobuf's encoding; `None` if it is invalid.
+fn fields(mut message: &[u8], mut each: impl FnMut(u64, Field<'_>) -> Option<()>) -> Option<()> {
+    while !message.is_empty() {
+        let key = varint(&mut message)?;
+        match key & 7 {
+            0 => each(key >> 3, Field::Number(varint(&mut message)?))?,
+            2 => {
+                let length = usize::try_from(varint(&mut message)?).ok()?;
+                let (bytes, rest) = message.split_at_checked(length)?;
+                message = rest;
+                each(key >> 3, Field::Bytes(bytes))?;
+            }
+            1 => message = message.get(8..)?,
+            5 => message = message.get(4..)?,
+            _ => return None,
+        }
+    }
+    Some(())
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..70).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        if shift < 64 {
+            number |= u64::from(byte & 0x7f) << shift;
+        }
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Appends the numbers of a repeated field, packed or not.
+fn numbers(field: Field<'_>, out: &mut Vec<u64>) -> Option<()> {
+    match field {
+        Field::Number(number) => out.push(number),
+        Field::Bytes(mut bytes) => {
+            while !bytes.is_empty() {
+                out.push(varint(&mut bytes)?);
+            }
+        }
+    }
+    Some(())
+}
+
+/// Returns the numbers of the fields 1 to `N` of a message; 0 where a field is absent.
+fn plain<const N: usize>(message: &[u8]) -> Option<[u64; N]> {
+    let mut out = [0; N];
+    fields(message, |number, field| {
+        if let (Field::Number(value), Some(at)) = (field, number.checked_sub(1)) {
+            if let Some(slot) = out.get_mut(at as usize) {
+                *slot = value;
+            }
+        }
+        Some(())
+    })?;
+    Some(out)
+}
+
+/// The parts of a profile that matter here. Texts are indexes into the table of strings.
+#[derive(Default)]
+struct Profile<'b> {
+    strings: Vec<&'b [u8]>,
+    /// Name and unit of each value.
+    types: Vec<[u64; 2]>,
+    samples: Vec<&'b [u8]>,
+    /// Name and file by id.
+    functions: HashMap<u64, [u64; 2]>,
+    /// Function and line of each frame by id, innermost first.
+    locations: HashMap<u64, Vec<[u64; 2]>>,
+}
+
+impl<'b> Profile<'b> {
+    fn parse(bytes: &'b [u8]) -> Option<Self> {
+        let mut this = Self::default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let key = varint(&mut rest)?;
+            let message = match key & 7 {
+                0 => {
+                    varint(&mut rest)?;
+                    continue;
+                }
+                2 => {
+                    let length = usize::try_from(varint(&mut rest)?).ok()?;
+                    let (message, after) = rest.split_at_checked(length)?;
+                    rest = after;
+                    message
+                }
+                _ => return None,
+            };
+            match key >> 3 {
+                1 => this.types.push(plain(message)?),
+                2 => this.samples.push(message),
+                4 => this.location(message)?,
+                5 => {
+                    let [id, name, _, file] = plain(message)?;
+                    this.functions.insert(id, [name, file]);
+                }
+                6 => this.strings.push(message),
+                _ => {}
+            }
+        }
+        Some(this)
+    }
+
+    fn location(&mut self, message: &[u8]) -> Option<()> {
+        let (mut id, mut lines) = (0, Vec::new());
+        fields(message, |number, field| {
+            match (number, field) {
+                (1, Field::Number(number)) => id = number,
+                (4, Field::Bytes(line)) => lines.push(plain(line)?),
+                _ => {}
+            }
+            Some(())
+        })?;
+        self.locations.insert(id, lines);
+        Some(())
+    }
+
+    fn text(&self, index: u64) -> std::borrow::Cow<'b, str> {
+        let bytes = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).copied();
+        String::from_utf8_lossy(bytes.unwrap_or_default())
+    }
+
+    /// Returns the position of a value in the samples.
+    fn value(&self, name: &str) -> Option<usize> {
+        self.types.iter().position(|&[of, _]| self.text(of) == name)
+    }
+
+    fn contents(&self, mut builder: Builder, bytes: &[u8]) -> Result<Contents, ReadError> {
+        let (Some(count), Some(space)) = (self.value("allocations"), self.value("space")) else {
+            return Err(other_file(bytes));
+        };
+        let damaged = |what: &str| ReadError::Damaged { offset: bytes.len() as u64, what: what.to_owned() };
+        let most_blocks = (bytes.len() as u64 / 8).max(1 << 16);
+        let mut blocks: BTreeMap<i64, Vec<Block>> = BTreeMap::new();
+        let (mut numbers_of, mut made) = (HashMap::new(), 0u64);
+        for (i, sample) in self.samples.iter().enumerate() {
+            let (mut locations, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+            fields(sample, |number, field| {
+                match (number, field) {
+                    (1, field) => numbers(field, &mut locations)?,
+                    (2, field) => numbers(field, &mut values)?,
+                    (3, Field::Bytes(label)) => labels.push(plain::<2>(label)?),
+                    _ => {}
+                }
+                Some(())
+            })
+            .ok_or_else(|| damaged("a sample with an invalid message"))?;
+            let label = |name: &str| labels.iter().find(|[key, _]| self.text(*key) == name).map(|l| self.text(l[1]));
+            let of_type = |at: usize| values.get(at).copied().unwrap_or(0);
+            let (count, bytes_of_all) = (of_type(count).max(1), of_type(space));
+            if bytes_of_all == 0 {
+                continue;
+            }
+            let device = device_number(label("device").as_deref(), &mut numbers_of);
+            if !DEVICES.contains(&device) {
+                return Err(damaged("more devices than any machine has"));
+            }
+            let mut frames = Vec::new();
+            let lines = locations.iter().filter_map(|id| self.locations.get(id)).flatten();
+            for [function, line] in lines.take(DEEPEST) {
+                let [name, file] = self.functions.get(function).copied().unwrap_or_default();
+                let line = u32::try_from(*line).unwrap_or(0);
+                frames.push(builder.frame(&self.text(name), &self.text(file), line)?);
+            }
+            let stack = if frames.is_empty() { None } else { Some(builder.stack(&frames)?) };
+            let kind = label("kind").map(|kind| builder.string(&kind)).transpose()?;
+            // The sizes of single buffers are unknown; their mean is not.
+            let count = if count > MOST_BLOCKS || made + count > most_blocks { 1 } else { count };
+            made += count;
+            let list = blocks.entry(device).or_default();
+            for i in 0..count {
+                let size = bytes_of_all / count + if i == 0 { bytes_of_all % count } else { 0 };
+                if size > 0 {
+                    list.push(Block {
+                        address: 0,
+                        size,
+                        requested_size: size,
+                        state: BlockState::ActiveAllocated,
+                        stack,
+                        forward_frames: None,
+                        user_metadata: kind,
+                    });
+                }
+            }
+            if i.is_multiple_of(256) {
+                builder.check_memory(made as usize * 2 * size_of::<Block>(), bytes.len() as u64)?;
+            }
+        }
+        let mut devices = Vec::new();
+        for (device, mut list) in blocks {
+            let start = 1u64 << 40;
+            let mut address = start;
+            for block in &mut list {
+                block.address = address;
+                address = address.checked_add(block.size).ok_or_else(|| damaged("sizes beyond any device"))?;
+            }
+            let mut of_device = DeviceTrace { device, ..DeviceTrace::default() };
+            let segment = Segment {
+                address: start,
+                total_size: address - start,
+                allocated_size: None,
+                active_size: None,
+                requested_size: None,
+                stream: 0,
+                kind: SegmentKind::Unknown,
+                pool: None,
+                is_expandable: None,
+                stack: None,
+                forward_frames: None,
+                blocks: 0..0,
+            };
+            of_device.push_segment(segment, list);
+            devices.push(of_device);
+        }
+        let mut contents = builder.finish(OtherAllocator::Jax, DeviceKind::Cuda, Format::Jax);
+        contents.trace.devices = devices;
+        Ok(contents)
+    }
+}
+
+/// Returns the number of a device: the digits at the end of its name, such as `TFRT_CPU_0`, unless another device has them. Memory without
+/// a device belongs to device 0.
+fn device_number(name: Option<&str>, known: &mut HashMap<String, i64>) -> i64 {
+    let Some(name) = name else { return 0 };
+    if let Some(&number) = known.get(name) {
+        return number;
+    }
+    let digits = name.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let prefix = digits.trim_end_matches(|c: char| c.is_ascii_digit());
+    let named = digits[prefix.len()..].parse::<i64>().ok().filter(|number| DEVICES.contains(number));
+    let is_free = |number: &i64| !known.values().any(|used| used == number);
+    let number = named.filter(is_free).or_else(|| (0..DEVICES.end).find(is_free)).unwrap_or(DEVICES.end);
+    known.insert(name.to_owned(), number);
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::read;
+
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    /// A profile with two values, one function in two lines, and these samples: locations, values, labels.
+    fn profile(samples: &[(&[u8], [u8; 2], &[[u8; 2]])], types: [&str; 2]) -> Vec<u8> {
+        let mut out = [field(1, &[8, 1, 16, 2]), field(1, &[8, 3, 16, 4])].concat();
+        for (locations, values, labels) in samples {
+            let labels = labels.iter().map(|[key, text]| field(3, &[8, *key, 16, *text]));
+            let sample = [field(1, locations), field(2, values), labels.collect::<Vec<_>>().concat()].concat();
+            out.extend(field(2, &sample));
+        }
+        for (id, line) in [(1, 12), (2, 40)] {
+            out.extend(field(4, &[&[8, id][..], &field(4, &[8, 1, 16, line])].concat()));
+        }
+        out.extend(field(5, &[8, 1, 16, 5, 32, 6]));
+        let texts = ["", types[0], "count", types[1], "bytes", "init", "model.py", "kind", "buffer", "device", "cuda:3", "TFRT_CPU_3"];
+        out.extend(texts.iter().flat_map(|text| field(6, text.as_bytes())));
+        out
+    }
+
+    const TYPES: [&str; 2] = ["allocations", "space"];
+
+    #[test]
+    fn samples_are_blocks_of_the_end_state() {
+        let buffer: &[[u8; 2]] = &[[7, 8], [9, 10]];
+        let other: &[[u8; 2]] = &[[7, 8], [9, 11]];
+        let bytes = profile(&[(&[2, 1], [3, 100], buffer), (&[1], [1, 64], other), (&[], [1, 7], &[])], TYPES);
+        let recording = read(&bytes[..]).unwrap();
+        let trace = &recording.trace;
+        assert_eq!((recording.format, trace.other_allocator()), (Format::Jax, Some(OtherAllocator::Jax)));
+        let sizes = |i: usize| trace.devices[i].blocks.iter().map(|b| b.size).collect::<Vec<_>>();
+        let numbers: Vec<_> = trace.devices.iter().map(|d| d.device).collect();
+        // The second device has the number of the first, and takes the next free one; no device is device 0.
+        assert_eq!(numbers, [0, 3]);
+        assert_eq!((sizes(0), sizes(1)), (vec![64, 7], vec![34, 33, 33]));
+        let block = trace.devices[1].blocks[0];
+        let lines: Vec<_> =
+            trace.stacks.get(block.stack.unwrap()).iter().map(|&id| trace.frames.get(id).line).collect();
+        assert_eq!(lines, [40, 12]);
+        assert_eq!(block.user_metadata.map(|id| trace.strings.get(id)), Some("buffer"));
+        assert_eq!(trace.devices[1].segments[0].total_size, 100);
+    }
+
+    #[test]
+    fn other_profiles_are_refused() {
+        let message = read(&profile(&[], ["cpu", "space"])[..]).unwrap_err().to_string();
+        assert!(message.contains("a pprof profile"), "{message}");
+        let whole = profile(&[(&[1], [1, 64], &[])], TYPES);
+        for length in 3..whole.len() {
+            // Cut anywhere, it is read without its end or refused.
+            let _ = read(&whole[..length]);
+        }
+        let endless = [&whole[..], &[0x12], &[0xff; 10]].concat();
+        assert!(matches!(read(&endless[..]), Err(ReadError::Damaged { .. })));
+    }
+}

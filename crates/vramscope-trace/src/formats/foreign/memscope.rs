@@ -1,0 +1,208 @@
+//! The events of msMemScope (`memscope_dump_*.csv`) on Ascend NPUs. Its `output_file_spec.md` describes the columns.
+//!
+//! Allocations and frees are read: those of the driver (`HAL`) as segments, those of the pools above it as allocations. Memory of the host
+//! is the host's. Other events (accesses, operators, kernels, marks) are not read. A file has one device.
+
+use super::super::window::Window;
+use super::super::{Contents, Format, FormatReader};
+use super::rows::Rows;
+use super::{Builder, address};
+use crate::devices::{DeviceKind, OtherAllocator};
+use crate::error::{ReadError, TableFull};
+use crate::events::{Action, Event, Tags};
+use crate::ids::StackId;
+
+/// The reader of msMemScope's events.
+#[derive(Debug)]
+pub(in crate::formats) struct Memscope;
+
+const HEADER: &[u8] = b"ID,Event,Event Type,Name,Timestamp(ns),";
+
+/// Maximum number of frames of a stack.
+const DEEPEST: usize = 1024;
+
+impl FormatReader for Memscope {
+    fn takes(&self, start: &[u8]) -> bool {
+        start.starts_with(HEADER)
+    }
+
+    fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
+        let mut rows = Rows::new(stream);
+        let mut builder = Builder::new(rows.most_memory());
+        rows.next()?;
+        let columns = Columns::of(&rows);
+        let mut number = 0u64;
+        while let Some(is_complete) = rows.next()? {
+            number += 1;
+            if number.is_multiple_of(1024) {
+                builder.check_memory(0, rows.read())?;
+            }
+            let kind = rows.field(columns.event);
+            if !matches!(&*kind, "MALLOC" | "FREE") {
+                continue;
+            }
+            let is_free = kind == "FREE";
+            match event(&rows, &columns, is_free, &mut builder)? {
+                Some((device, event)) => builder.push(device, event, rows.start())?,
+                // The program was killed while it wrote the row.
+                None if !is_complete => builder.notices.cut_off_bytes = rows.read() - rows.start(),
+                None => {
+                    let what = "a row that is not an event of msMemScope".to_owned();
+                    return Err(ReadError::Damaged { offset: rows.start(), what });
+                }
+            }
+        }
+        builder.check_memory(0, rows.read())?;
+        Ok(builder.finish(OtherAllocator::Memscope, DeviceKind::Npu, Format::Memscope))
+    }
+}
+
+/// The positions of the columns. Releases differ in the last ones.
+struct Columns {
+    event: usize,
+    event_type: usize,
+    time: usize,
+    device: usize,
+    pointer: usize,
+    attributes: usize,
+    stacks: [usize; 2],
+}
+
+impl Columns {
+    fn of(rows: &Rows<'_>) -> Self {
+        let named = |name: &str| {
+            (0..rows.len()).find(|&i| rows.field(i).eq_ignore_ascii_case(name)).unwrap_or(usize::MAX)
+        };
+        Self {
+            event: named("Event"),
+            event_type: named("Event Type"),
+            time: named("Timestamp(ns)"),
+            device: named("Device Id"),
+            pointer: named("Ptr"),
+            attributes: named("Attr"),
+            stacks: ["Call Stack(C)", "Call Stack(Python)"].map(named),
+        }
+    }
+}
+
+/// Converts a row to an event of a device; `None` if it is not an event.
+fn event(
+    rows: &Rows<'_>,
+    columns: &Columns,
+    is_free: bool,
+    builder: &mut Builder,
+) -> Result<Option<(i64, Event)>, ReadError> {
+    let device = match &*rows.field(columns.device) {
+        "host" | "cpu" => -1,
+        number => match number.trim().parse::<i64>() {
+            Ok(number) if number >= 0 => number,
+            _ => return Ok(None),
+        },
+    };
+    let is_driver = rows.field(columns.event_type) == "HAL" && device >= 0;
+    let action = match (is_driver, is_free) {
+        (true, false) => Action::SegmentAlloc,
+        (true, true) => Action::SegmentFree,
+        (false, false) => Action::Alloc,
+        (false, true) => Action::Free,
+    };
+    let attributes = rows.field(columns.attributes);
+    let nanoseconds = rows.field(columns.time).trim().parse::<i64>().ok();
+    let size = attribute(&attributes, "size").and_then(|size| size.trim().parse().ok());
+    let (Some(nanoseconds), Some(pointer), Some(size)) =
+        (nanoseconds, address(&rows.field(columns.pointer)), size)
+    else {
+        return Ok(None);
+    };
+    let owner = attribute(&attributes, "owner").filter(|owner| !owner.is_empty());
+    let category = owner.map(|owner| builder.string(owner)).transpose()?;
+    let tags = builder.tags(Tags { category, ..Tags::default() })?;
+    let stack = stack(rows, columns, builder)?;
+    let time_us = Some(nanoseconds / 1000);
+    Ok(Some((device, Event { action, address_or_free: pointer, size, time_us, stack, tags })))
+}
+
+/// Returns an attribute of `{allocation_id:1,addr:0x10,size:64,owner:PTA@model}`.
+fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
+    let pairs = attributes.trim().trim_start_matches('{').trim_end_matches('}').split(',');
+    let mut pairs = pairs.filter_map(|pair| pair.split_once(':'));
+    pairs.find(|(key, _)| key.trim().trim_matches('"') == name).map(|(_, value)| value.trim().trim_matches('"'))
+}
+
+/// Returns the stack of a row: the frames of C before those of Python, each column innermost first.
+fn stack(rows: &Rows<'_>, columns: &Columns, builder: &mut Builder) -> Result<Option<StackId>, TableFull> {
+    let mut frames = Vec::new();
+    for column in columns.stacks {
+        let text = rows.field(column);
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "N/A");
+        for line in lines.take(DEEPEST - frames.len()) {
+            let (file, number, name) = frame(line);
+            frames.push(builder.frame(name, file, number)?);
+        }
+    }
+    if frames.is_empty() { Ok(None) } else { builder.stack(&frames).map(Some) }
+}
+
+/// Parses `file.py(12): name`. Other texts are names of compiled code.
+pub(super) fn frame(line: &str) -> (&str, u32, &str) {
+    let parsed = line.split_once("): ").and_then(|(place, name)| {
+        let (file, number) = place.rsplit_once('(')?;
+        Some((file, number.parse().ok()?, name))
+    });
+    parsed.unwrap_or(("??", 0, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::read;
+
+    /// Rows as msMemScope's own tests expect them (`test_process.cpp`).
+    const LOG: &str = r#"ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr,Call Stack(Python),Call Stack(C)
+1,SYSTEM,ACL_INIT,N/A,1000,123,1234,0,N/A,N/A,,
+2,MALLOC,HAL,N/A,3000,123,1234,0,0x0000000000003000,"{allocation_id:1,addr:0x0000000000003000,size:4096}",,
+3,MALLOC,PTA,N/A,4000,123,1234,0,0x0000000000003000,"{allocation_id:2,addr:0x0000000000003000,size:512,owner:PTA@model,total:4096,used:512}","train.py(12): step
+train.py(40): <module>",
+4,ACCESS,READ,Add,4500,123,1234,0,0x3000,"{dtype:f32}",,
+5,MALLOC,HOST,N/A,5000,123,1234,host,123456,"{allocation_id:3,addr:123456,size:10}",,
+6,FREE,PTA,N/A,6000,123,1234,0,0x0000000000003000,"{allocation_id:2,addr:0x0000000000003000,size:512,total:4096,used:0}",,
+7,FREE,HAL,N/A,7000,123,1234,0,0x0000000000003000,"{allocation_id:1,addr:0x0000000000003000,size:4096}",,
+"#;
+
+    #[test]
+    fn allocations_of_the_driver_are_segments() {
+        let recording = read(LOG.as_bytes()).unwrap();
+        let trace = &recording.trace;
+        assert_eq!((recording.format, trace.kind), (Format::Memscope, DeviceKind::Npu));
+        let events = |device: usize| -> Vec<_> {
+            trace.devices[device].events.iter().map(|e| (e.action, e.address(), e.size, e.time_us)).collect()
+        };
+        assert_eq!(
+            events(0),
+            [
+                (Action::SegmentAlloc, 0x3000, 4096, Some(3)),
+                (Action::Alloc, 0x3000, 512, Some(4)),
+                (Action::Free, 0x3000, 512, Some(6)),
+                (Action::SegmentFree, 0x3000, 4096, Some(7)),
+            ]
+        );
+        assert_eq!((trace.devices[1].device, events(1)), (-1, vec![(Action::Alloc, 123_456, 10, Some(5))]));
+        let alloc = trace.devices[0].events.get(1);
+        let category = trace.tags.get(alloc.tags).category.map(|id| trace.strings.get(id));
+        assert_eq!(category, Some("PTA@model"));
+        let frames = trace.stacks.get(alloc.stack.unwrap()).iter().map(|&id| trace.frames.get(id));
+        let frames: Vec<_> = frames.map(|f| (trace.strings.get(f.filename), f.line)).collect();
+        assert_eq!(frames, [("train.py", 12), ("train.py", 40)]);
+    }
+
+    #[test]
+    fn a_wrong_row_is_an_error() {
+        for (right, wrong) in [("size:512,owner", "owner"), ("0,0x0000000000003000,\"{allocation_id:2", "-7,0x1,\"{"), ("4000", "x")] {
+            assert!(LOG.contains(right));
+            let message = read(LOG.replacen(right, wrong, 1).as_bytes()).unwrap_err().to_string();
+            assert!(message.contains("not an event of msMemScope"), "{message}");
+        }
+        let far = LOG.replace("1234,0,0x", "1234,5000,0x");
+        assert!(read(far.as_bytes()).unwrap_err().to_string().contains("which no machine has"));
+    }
+}

@@ -1,0 +1,464 @@
+//! A Chrome trace of `torch.profiler` with `profile_memory=True`, as `export_chrome_trace` writes it.
+//!
+//! Each `[memory]` event is an allocation or a free. Its stack are the operators and the Python functions of its thread that had begun and
+//! not ended. Annotations of the user are regions. Reserved bytes are in the file as a total only, so segments are unknown.
+
+use std::fmt;
+use std::io::BufReader;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::super::window::Window;
+use super::super::{Contents, Format, FormatReader};
+use super::Builder;
+use crate::annotations::{Annotation, Stage};
+use crate::devices::{DeviceKind, OtherAllocator};
+use crate::error::ReadError;
+use crate::events::{Action, Event, Tags};
+use crate::ids::{FrameId, StringId};
+
+/// The reader of traces of `torch.profiler`.
+#[derive(Debug)]
+pub(in crate::formats) struct TorchProfiler;
+
+/// Maximum number of frames of a stack; the innermost remain.
+const DEEPEST: usize = 256;
+
+impl FormatReader for TorchProfiler {
+    /// The caller recognizes it by its keys, because all JSON begins alike.
+    fn takes(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
+        let mut gather = Gather::new(stream.most_memory());
+        let mut text = Counted { stream, gather_at: 0 };
+        let read = {
+            let mut json = serde_json::Deserializer::from_reader(BufReader::new(&mut text));
+            Whole(&mut gather).deserialize(&mut json).and_then(|()| json.end())
+        };
+        if let Some(error) = gather.failed {
+            return Err(error);
+        }
+        match read {
+            Ok(()) => gather.finish(text.gather_at),
+            Err(e) if e.is_io() => Err(std::io::Error::from(e).into()),
+            Err(e) => Err(ReadError::Json(e.to_string())),
+        }
+    }
+}
+
+/// Counts the bytes read.
+struct Counted<'w> {
+    stream: Window<'w>,
+    gather_at: u64,
+}
+
+impl std::io::Read for Counted<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.stream.read(out)?;
+        self.gather_at += n as u64;
+        Ok(n)
+    }
+}
+
+/// An allocation, a free or a failed request.
+struct Memory {
+    thread: i64,
+    /// Microseconds since the trace's base time.
+    at: f64,
+    device: i64,
+    address: u64,
+    bytes: i64,
+    is_failure: bool,
+}
+
+/// An operator or a Python function.
+struct Slice {
+    thread: i64,
+    begin: f64,
+    end: f64,
+    frame: FrameId,
+}
+
+/// The events of a trace.
+struct Gather {
+    builder: Builder,
+    memory: Vec<Memory>,
+    slices: Vec<Slice>,
+    regions: Vec<(f64, Stage, StringId)>,
+    base_us: i64,
+    kind: DeviceKind,
+    /// Number of events so far.
+    events: u64,
+    /// The error that ended the reading.
+    failed: Option<ReadError>,
+}
+
+impl Gather {
+    fn new(most_memory: u64) -> Self {
+        Self {
+            builder: Builder::new(most_memory),
+            memory: Vec::new(),
+            slices: Vec::new(),
+            regions: Vec::new(),
+            base_us: 0,
+            kind: DeviceKind::default(),
+            events: 0,
+            failed: None,
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        // Vectors grow by doubling.
+        2 * (self.memory.len() * size_of::<Memory>()
+            + self.slices.len() * size_of::<Slice>()
+            + self.regions.len() * (size_of::<(f64, Stage, StringId)>() + size_of::<Annotation>()))
+    }
+
+    fn row(&mut self, row: Row) -> Result<(), ReadError> {
+        self.events += 1;
+        if self.events.is_multiple_of(1024) {
+            // An event has at least 40 bytes.
+            self.builder.check_memory(self.waiting(), self.events * 40)?;
+        }
+        let is_finite = row.ts.is_finite() && row.dur.is_finite() && row.ts.abs() < 1e17;
+        if !is_finite {
+            return Ok(());
+        }
+        let begin = row.ts;
+        let end = begin + row.dur.max(0.0);
+        match (&*row.name, &*row.cat) {
+            ("[memory]" | "[OutOfMemory]", _) => {
+                let args = row.args.unwrap_or_default();
+                let (Some(bytes), Some(kind)) = (args.bytes.0, args.device_type.0) else { return Ok(()) };
+                // Numbers of `c10::DeviceType`.
+                let device = if kind == 0 { -1 } else { args.device.0.unwrap_or(0).max(0) };
+                self.kind = match kind {
+                    6 => DeviceKind::Rocm,
+                    12 => DeviceKind::Xpu,
+                    20 => DeviceKind::Npu,
+                    _ => self.kind,
+                };
+                self.memory.push(Memory {
+                    thread: row.tid.0.unwrap_or(0),
+                    at: begin,
+                    device,
+                    address: args.address.0.unwrap_or(0).cast_unsigned(),
+                    bytes,
+                    is_failure: row.name == "[OutOfMemory]",
+                });
+            }
+            (name, "python_function" | "cpu_op") => {
+                let (file, line, name) = super::memscope::frame(name);
+                let frame = self.builder.frame(name, file, line)?;
+                self.slices.push(Slice { thread: row.tid.0.unwrap_or(0), begin, end, frame });
+            }
+            (name, "user_annotation") => {
+                let name = self.builder.string(name)?;
+                self.regions.extend([(begin, Stage::Start, name), (end, Stage::End, name)]);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, read: u64) -> Result<Contents, ReadError> {
+        if self.memory.is_empty() {
+            return Err(ReadError::OtherFile {
+                what: "a trace of `torch.profiler` without memory events".to_owned(),
+                remedy: "record with `profile(profile_memory=True)`, or give the file that `torch.cuda.memory._dump_snapshot` wrote",
+            });
+        }
+        let waiting = self.waiting();
+        self.builder.check_memory(waiting, read)?;
+        // Files are in order of threads, not of time. Sorting is stable, so events of one time keep their order.
+        self.slices.sort_by(|a, b| {
+            a.thread.cmp(&b.thread).then(a.begin.total_cmp(&b.begin)).then(b.end.total_cmp(&a.end))
+        });
+        self.memory.sort_by(|a, b| a.thread.cmp(&b.thread).then(a.at.total_cmp(&b.at)));
+        let mut events = Vec::with_capacity(self.memory.len());
+        let mut open: Vec<&Slice> = Vec::new();
+        let (mut next, mut frames) = (self.slices.iter().peekable(), Vec::new());
+        for (i, memory) in self.memory.iter().enumerate() {
+            while let Some(slice) =
+                next.next_if(|s| (s.thread, s.begin) <= (memory.thread, memory.at))
+            {
+                while open.last().is_some_and(|top| top.thread != slice.thread || top.end <= slice.begin) {
+                    open.pop();
+                }
+                open.push(slice);
+            }
+            while open.last().is_some_and(|top| top.thread != memory.thread || top.end < memory.at) {
+                open.pop();
+            }
+            frames.clear();
+            frames.extend(open.iter().rev().take(DEEPEST).map(|slice| slice.frame));
+            let stack = if frames.is_empty() { None } else { Some(self.builder.stack(&frames)?) };
+            events.push((memory, stack));
+            if i.is_multiple_of(1024) {
+                self.builder.check_memory(waiting + i * 48, read)?;
+            }
+        }
+        events.sort_by(|(a, _), (b, _)| a.at.total_cmp(&b.at));
+        let tags = self.builder.tags(Tags::default())?;
+        let base_us = self.base_us;
+        let time_us = |at: f64| base_us.saturating_add(at as i64);
+        for (memory, stack) in events {
+            let (action, address_or_free) = match (memory.is_failure, memory.bytes) {
+                (true, _) => (Action::Oom, 0),
+                (false, 0) => continue,
+                (false, 1..) => (Action::Alloc, memory.address),
+                (false, _) => (Action::Free, memory.address),
+            };
+            let event = Event {
+                action,
+                address_or_free,
+                size: memory.bytes.unsigned_abs(),
+                time_us: Some(time_us(memory.at)),
+                stack,
+                tags,
+            };
+            self.builder.push(memory.device, event, read)?;
+        }
+        self.regions.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let regions = self.regions.iter();
+        self.builder.trace.annotations = Some(
+            regions
+                .map(|&(at, stage, name)| Annotation { stage, name, device: -1, time_us: Some(time_us(at)) })
+                .collect(),
+        );
+        self.builder.check_memory(0, read)?;
+        Ok(self.builder.finish(OtherAllocator::TorchProfiler, self.kind, Format::TorchProfiler))
+    }
+}
+
+/// An event of the trace.
+#[derive(Deserialize)]
+struct Row {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    cat: String,
+    #[serde(default)]
+    tid: Number,
+    #[serde(default)]
+    ts: f64,
+    #[serde(default)]
+    dur: f64,
+    #[serde(default)]
+    args: Option<Args>,
+}
+
+#[derive(Default, Deserialize)]
+struct Args {
+    #[serde(default, rename = "Bytes")]
+    bytes: Number,
+    #[serde(default, rename = "Addr")]
+    address: Number,
+    #[serde(default, rename = "Device Type")]
+    device_type: Number,
+    #[serde(default, rename = "Device Id")]
+    device: Number,
+}
+
+/// An integer; `None` for any other scalar. Addresses above 2^63 wrap.
+#[derive(Default)]
+struct Number(Option<i64>);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Scalar;
+
+        impl<'de> Visitor<'de> for Scalar {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_i64<E>(self, n: i64) -> Result<Number, E> {
+                Ok(Number(Some(n)))
+            }
+
+            fn visit_u64<E>(self, n: u64) -> Result<Number, E> {
+                Ok(Number(Some(n.cast_signed())))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Number, E> {
+                Ok(Number(text.parse().ok()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Number, E> {
+                Ok(Number(None))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Number, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Number(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Number(None))
+            }
+        }
+
+        from.deserialize_any(Scalar)
+    }
+}
+
+/// Parser of the whole trace.
+struct Whole<'g>(&'g mut Gather);
+
+impl<'de> DeserializeSeed<'de> for Whole<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Whole<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a trace of `torch.profiler`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "traceEvents" => map.next_value_seed(Rows(self.0))?,
+                "baseTimeNanoseconds" => {
+                    let base = map.next_value::<Number>()?.0.unwrap_or(0);
+                    self.0.base_us = base / 1000;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parser of the list of events.
+struct Rows<'g>(&'g mut Gather);
+
+impl<'de> DeserializeSeed<'de> for Rows<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Rows<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(row) = list.next_element::<Row>()? {
+            if let Err(error) = self.0.row(row) {
+                self.0.failed = Some(error);
+                return Err(serde::de::Error::custom("stopped"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::read;
+
+    fn trace(events: &str) -> String {
+        format!(
+            r#"{{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{events}], "baseTimeNanoseconds": 1000000}}"#
+        )
+    }
+
+    fn memory(tid: u32, ts: f64, bytes: i64, kind: i64, device: i64) -> String {
+        format!(
+            r#"{{"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": {tid}, "ts": {ts},
+            "args": {{"Total Reserved": 9, "Bytes": {bytes}, "Device Id": {device}, "Device Type": {kind}, "Addr": 4096}}}}"#
+        )
+    }
+
+    fn slice(cat: &str, name: &str, tid: u32, ts: f64, dur: f64) -> String {
+        format!(r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": "x", "tid": {tid}, "ts": {ts}, "dur": {dur}}}"#)
+    }
+
+    #[test]
+    fn stacks_are_the_open_slices_of_the_thread() {
+        let events = [
+            slice("cpu_op", "aten::empty", 7, 12.0, 2.0),
+            slice("python_function", "train.py(3): step", 7, 10.0, 20.0),
+            slice("python_function", "train.py(9): other", 7, 15.0, 1.0),
+            slice("python_function", "worker.py(1): run", 8, 0.0, 100.0),
+            slice("user_annotation", "ProfilerStep#1", 7, 5.0, 50.0),
+            memory(7, 20.0, -512, 1, 0),
+            memory(7, 13.0, 512, 1, 0),
+            memory(8, 14.0, 8, 0, -1),
+        ];
+        let recording = read(trace(&events.join(",")).as_bytes()).unwrap();
+        let trace = &recording.trace;
+        assert_eq!((recording.format, trace.devices.len()), (Format::TorchProfiler, 2));
+        let rows = |device: usize| -> Vec<_> {
+            let events = trace.devices[device].events.iter();
+            let names = |stack: Option<_>| -> Vec<_> {
+                let frames = stack.map(|id| trace.stacks.get(id)).unwrap_or_default();
+                frames.iter().map(|&id| trace.strings.get(trace.frames.get(id).name)).collect()
+            };
+            events.map(|e| (e.action, e.size, e.time_us, names(e.stack))).collect()
+        };
+        assert_eq!(
+            rows(0),
+            [
+                (Action::Alloc, 512, Some(1013), vec!["aten::empty", "step"]),
+                (Action::Free, 512, Some(1020), vec!["step"]),
+            ]
+        );
+        assert_eq!((trace.devices[1].device, rows(1)), (-1, vec![(Action::Alloc, 8, Some(1014), vec!["run"])]));
+        let regions = trace.annotations.as_ref().unwrap();
+        let region = |i: usize| (regions[i].stage, trace.strings.get(regions[i].name), regions[i].time_us);
+        assert_eq!(region(0), (Stage::Start, "ProfilerStep#1", Some(1005)));
+        assert_eq!(region(1), (Stage::End, "ProfilerStep#1", Some(1055)));
+    }
+
+    #[test]
+    fn a_trace_without_memory_is_told_apart() {
+        let message = read(trace("").as_bytes()).unwrap_err().to_string();
+        assert!(message.contains("`torch.profiler` without memory events"), "{message}");
+    }
+
+    #[test]
+    fn odd_values_are_no_events() {
+        let odd = [
+            r#"{"name": "[memory]"}"#,
+            r#"{"name": "[memory]", "tid": [1], "args": {"Bytes": "x", "Device Type": {"a": 1}}}"#,
+            r#"{"name": "[memory]", "ts": 1e300, "args": {"Bytes": 1, "Device Type": 1}}"#,
+            &memory(1, 1.0, 0, 1, 0),
+            &memory(1, 1.0, i64::MIN + 1, 12, 3),
+        ];
+        let recording = read(trace(&odd.join(",")).as_bytes());
+        // The sum of sizes is beyond any device.
+        assert!(recording.unwrap_err().to_string().contains("2^61"));
+        let wrong = trace(&odd[..4].join(","));
+        assert_eq!(read(wrong.as_bytes()).unwrap().trace.devices.len(), 0);
+    }
+}

@@ -65,7 +65,9 @@ pub use error::{EngineError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
 pub use plan::{BadPlan, Plan, PlanFollower, PlanUse, Planned, PlannedRequest, Served};
-pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Reclaim, Rounding, SearchOrder, SegmentSizes};
+pub use policy::{
+    Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Reclaim, Rounding, SearchOrder, SegmentSizes,
+};
 pub use start::{BadLayout, StartBlock, StartSegment};
 pub use statistics::{AtPeak, ScopeKey, ScopePeaks, Stat, Statistics};
 pub use summary::{MemorySummary, Metric, PartialStat};

@@ -1,8 +1,8 @@
 //! [`Policy`]: the differences between allocators as plain data.
 
 use vramscope_trace::{
-    AllocatorSettings, DeviceKind, DeviceTrace, OtherAllocator, PowerOfTwoDivisions, SegmentKind, TorchRelease,
-    TorchSettings, Trace,
+    AllocatorSettings, DeviceKind, DeviceTrace, OtherAllocator, PowerOfTwoDivisions, SegmentKind,
+    TorchRelease, TorchSettings, Trace,
 };
 
 const MIB: u64 = 1 << 20;
@@ -187,7 +187,8 @@ const NPU_PADDING: u64 = 32;
 
 /// Whether a block of the end state is too small for a padded request.
 fn is_without_padding(trace: &Trace) -> bool {
-    let mut blocks = trace.devices.iter().flat_map(|device| &device.blocks).filter(|block| block.state.is_active());
+    let mut blocks =
+        trace.devices.iter().flat_map(|device| &device.blocks).filter(|block| block.state.is_active());
     blocks.any(|block| block.size < block.requested_size.saturating_add(NPU_PADDING))
 }
 
@@ -374,7 +375,9 @@ impl Policy {
     pub fn round_size(&self, size: u64) -> u64 {
         match self.rounding {
             Rounding::Units => self.roundup_power2_divisions.round_size(size),
-            Rounding::PaddedUnits(bytes) => self.roundup_power2_divisions.round_size(size.saturating_add(bytes)),
+            Rounding::PaddedUnits(bytes) => {
+                self.roundup_power2_divisions.round_size(size.saturating_add(bytes))
+            }
             Rounding::PowersOfTwo => size.checked_next_power_of_two().unwrap_or(u64::MAX - 511),
             Rounding::None => size.max(1),
         }

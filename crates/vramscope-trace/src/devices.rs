@@ -90,15 +90,8 @@ pub enum OtherAllocator {
 
 impl OtherAllocator {
     /// All allocators.
-    pub const ALL: [Self; 7] = [
-        Self::Rmm,
-        Self::Memscope,
-        Self::TorchProfiler,
-        Self::Jax,
-        Self::Mlx,
-        Self::Paddle,
-        Self::Unknown,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Rmm, Self::Memscope, Self::TorchProfiler, Self::Jax, Self::Mlx, Self::Paddle, Self::Unknown];
 
     /// The allocator's name as the value of `backend`.
     pub fn name(self) -> &'static str {

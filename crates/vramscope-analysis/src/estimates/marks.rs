@@ -136,7 +136,7 @@ impl MarkedProgram {
         let marker = Marker { program: &program, frames };
         let mut changed = program.changed();
         let mut counts = vec![0; marks.len()];
-        // Sizes first: the other changes move what is left.
+        // Sizes first, because the other changes move the remaining bytes.
         let is_scale = |mark: &Mark| matches!(mark.change, ProgramChange::Scale(_));
         let (scales, others): (Vec<usize>, Vec<usize>) =
             (0..marks.len()).partition(|&at| is_scale(&marks[at]));

@@ -186,7 +186,11 @@ impl History {
     /// # Panics
     /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize) -> Self {
-        Self::under(Policy::of_device(trace, &trace.devices[position], trace.shown_release()), trace, position)
+        Self::under(
+            Policy::of_device(trace, &trace.devices[position], trace.shown_release()),
+            trace,
+            position,
+        )
     }
 
     /// Like [`of`](Self::of), for a recording that was made under `policy`.

@@ -134,7 +134,8 @@ impl DeviceReplay {
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, ReplayError> {
         let release = options.release.unwrap_or_else(|| trace.shown_release());
-        let history = History::under(Policy::of_device(trace, &trace.devices[position], release), trace, position);
+        let history =
+            History::under(Policy::of_device(trace, &trace.devices[position], release), trace, position);
         // Packing does not depend on an allocator's rules, so it runs in parallel with the replays.
         std::thread::scope(|scope| {
             let packing = beside(scope, || pack_history(&history, &options.cancel));

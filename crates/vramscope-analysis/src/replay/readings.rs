@@ -25,7 +25,8 @@ fn check_rules(history: &History) -> Result<(), ReplayError> {
     match history.policy.allocator {
         Allocator::Other(other) => Err(ReplayError::UnknownRules(other)),
         Allocator::TorchHost => {
-            let settings = history.trace().settings.as_ref().map(AllocatorSettings::in_force).unwrap_or_default();
+            let settings =
+                history.trace().settings.as_ref().map(AllocatorSettings::in_force).unwrap_or_default();
             let is_limit = |setting: Option<i64>| setting.is_some_and(|bytes| bytes >= 0);
             let limited = is_limit(settings.max_round_threshold) || is_limit(settings.max_cached_size);
             if limited { Err(ReplayError::HostLimits) } else { Ok(()) }

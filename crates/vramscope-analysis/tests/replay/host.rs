@@ -73,7 +73,8 @@ fn a_request_takes_the_block_that_was_freed_last() {
 
 #[test]
 fn unknown_rules_are_a_reason_not_to_replay() {
-    let limited = pinned(B, &json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "max_cached_size": 4096}));
+    let limited =
+        pinned(B, &json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "max_cached_size": 4096}));
     let history = History::of(&limited, 1);
     assert_eq!(Replay::of(&history).err(), Some(ReplayError::HostLimits));
 

@@ -117,7 +117,9 @@ impl<O: Observer> LockedArena<'_, O> {
                 self.state.frees += 1;
                 self.state.frees
             }
-            SearchOrder::Address | SearchOrder::SegmentAge => self.arena.core().searches(self.arena.key, class),
+            SearchOrder::Address | SearchOrder::SegmentAge => {
+                self.arena.core().searches(self.arena.key, class)
+            }
         };
         let block = self.block_mut(key);
         block.state = BlockState::Free;

@@ -112,7 +112,8 @@ impl<W: Write> Writer<'_, W> {
             Some(event) => format!("after event {event}"),
             None => "before the first event".to_owned(),
         };
-        let comment = self.string(&format!("{}: in use {when}", history.trace().device_name(device)), &mut note);
+        let comment =
+            self.string(&format!("{}: in use {when}", history.trace().device_name(device)), &mut note);
         note.comment.push(comment);
         self.put(&note)?;
 

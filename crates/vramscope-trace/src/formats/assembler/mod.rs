@@ -235,7 +235,9 @@ impl Assembler {
                 Some(STAGE) => self.annotation(pairs)?,
                 Some(REAL_SIZE) => self.history(pairs)?,
                 Some(SEGMENTS | DEVICE_TRACES) => self.root(pairs)?,
-                Some(CONF | CONF_HIP | CONF_ANY | CONF_NPU | MAX_SPLIT_SIZE | EXPANDABLE_SEGMENTS) => self.settings(pairs)?,
+                Some(CONF | CONF_HIP | CONF_ANY | CONF_NPU | MAX_SPLIT_SIZE | EXPANDABLE_SEGMENTS) => {
+                    self.settings(pairs)?
+                }
                 None if i == 0 => match self.power_of_two_divisions(pairs)? {
                     Some(value) => return Ok(value),
                     None => continue,

@@ -207,7 +207,8 @@ impl<'b> Profile<'b> {
                 Some(())
             })
             .ok_or_else(|| damaged("a sample with an invalid message"))?;
-            let label = |name: &str| labels.iter().find(|[key, _]| self.text(*key) == name).map(|l| self.text(l[1]));
+            let label =
+                |name: &str| labels.iter().find(|[key, _]| self.text(*key) == name).map(|l| self.text(l[1]));
             let of_type = |at: usize| values.get(at).copied().unwrap_or(0);
             let (count, bytes_of_all) = (of_type(count).max(1), of_type(space));
             if bytes_of_all == 0 {
@@ -254,7 +255,8 @@ impl<'b> Profile<'b> {
             let mut address = start;
             for block in &mut list {
                 block.address = address;
-                address = address.checked_add(block.size).ok_or_else(|| damaged("sizes beyond any device"))?;
+                address =
+                    address.checked_add(block.size).ok_or_else(|| damaged("sizes beyond any device"))?;
             }
             let mut of_device = DeviceTrace { device, ..DeviceTrace::default() };
             let segment = Segment {
@@ -312,14 +314,28 @@ mod tests {
         let mut out = [field(1, &[8, 1, 16, 2]), field(1, &[8, 3, 16, 4])].concat();
         for (locations, values, labels) in samples {
             let labels = labels.iter().map(|[key, text]| field(3, &[8, *key, 16, *text]));
-            let sample = [field(1, locations), field(2, values), labels.collect::<Vec<_>>().concat()].concat();
+            let sample =
+                [field(1, locations), field(2, values), labels.collect::<Vec<_>>().concat()].concat();
             out.extend(field(2, &sample));
         }
         for (id, line) in [(1, 12), (2, 40)] {
             out.extend(field(4, &[&[8, id][..], &field(4, &[8, 1, 16, line])].concat()));
         }
         out.extend(field(5, &[8, 1, 16, 5, 32, 6]));
-        let texts = ["", types[0], "count", types[1], "bytes", "init", "model.py", "kind", "buffer", "device", "cuda:3", "TFRT_CPU_3"];
+        let texts = [
+            "",
+            types[0],
+            "count",
+            types[1],
+            "bytes",
+            "init",
+            "model.py",
+            "kind",
+            "buffer",
+            "device",
+            "cuda:3",
+            "TFRT_CPU_3",
+        ];
         out.extend(texts.iter().flat_map(|text| field(6, text.as_bytes())));
         out
     }
@@ -330,7 +346,8 @@ mod tests {
     fn samples_are_blocks_of_the_end_state() {
         let buffer: &[[u8; 2]] = &[[7, 8], [9, 10]];
         let other: &[[u8; 2]] = &[[7, 8], [9, 11]];
-        let bytes = profile(&[(&[2, 1], [3, 100], buffer), (&[1], [1, 64], other), (&[], [1, 7], &[])], TYPES);
+        let bytes =
+            profile(&[(&[2, 1], [3, 100], buffer), (&[1], [1, 64], other), (&[], [1, 7], &[])], TYPES);
         let recording = read(&bytes[..]).unwrap();
         let trace = &recording.trace;
         assert_eq!((recording.format, trace.other_allocator()), (Format::Jax, Some(OtherAllocator::Jax)));

@@ -126,7 +126,9 @@ fn event(
 fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
     let pairs = attributes.trim().trim_start_matches('{').trim_end_matches('}').split(',');
     let mut pairs = pairs.filter_map(|pair| pair.split_once(':'));
-    pairs.find(|(key, _)| key.trim().trim_matches('"') == name).map(|(_, value)| value.trim().trim_matches('"'))
+    pairs
+        .find(|(key, _)| key.trim().trim_matches('"') == name)
+        .map(|(_, value)| value.trim().trim_matches('"'))
 }
 
 /// Returns the stack of a row: the frames of C before those of Python, each column innermost first.
@@ -197,7 +199,11 @@ train.py(40): <module>",
 
     #[test]
     fn a_wrong_row_is_an_error() {
-        for (right, wrong) in [("size:512,owner", "owner"), ("0,0x0000000000003000,\"{allocation_id:2", "-7,0x1,\"{"), ("4000", "x")] {
+        for (right, wrong) in [
+            ("size:512,owner", "owner"),
+            ("0,0x0000000000003000,\"{allocation_id:2", "-7,0x1,\"{"),
+            ("4000", "x"),
+        ] {
             assert!(LOG.contains(right));
             let message = read(LOG.replacen(right, wrong, 1).as_bytes()).unwrap_err().to_string();
             assert!(message.contains("not an event of msMemScope"), "{message}");

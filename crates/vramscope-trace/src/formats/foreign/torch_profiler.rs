@@ -182,9 +182,7 @@ impl Gather {
         let mut open: Vec<&Slice> = Vec::new();
         let (mut next, mut frames) = (self.slices.iter().peekable(), Vec::new());
         for (i, memory) in self.memory.iter().enumerate() {
-            while let Some(slice) =
-                next.next_if(|s| (s.thread, s.begin) <= (memory.thread, memory.at))
-            {
+            while let Some(slice) = next.next_if(|s| (s.thread, s.begin) <= (memory.thread, memory.at)) {
                 while open.last().is_some_and(|top| top.thread != slice.thread || top.end <= slice.begin) {
                     open.pop();
                 }
@@ -400,7 +398,9 @@ mod tests {
     }
 
     fn slice(cat: &str, name: &str, tid: u32, ts: f64, dur: f64) -> String {
-        format!(r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": "x", "tid": {tid}, "ts": {ts}, "dur": {dur}}}"#)
+        format!(
+            r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": "x", "tid": {tid}, "ts": {ts}, "dur": {dur}}}"#
+        )
     }
 
     #[test]
@@ -433,7 +433,10 @@ mod tests {
                 (Action::Free, 512, Some(1020), vec!["step"]),
             ]
         );
-        assert_eq!((trace.devices[1].device, rows(1)), (-1, vec![(Action::Alloc, 8, Some(1014), vec!["run"])]));
+        assert_eq!(
+            (trace.devices[1].device, rows(1)),
+            (-1, vec![(Action::Alloc, 8, Some(1014), vec!["run"])])
+        );
         let regions = trace.annotations.as_ref().unwrap();
         let region = |i: usize| (regions[i].stage, trace.strings.get(regions[i].name), regions[i].time_us);
         assert_eq!(region(0), (Stage::Start, "ProfilerStep#1", Some(1005)));

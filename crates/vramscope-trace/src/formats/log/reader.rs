@@ -626,7 +626,8 @@ impl Reader {
         for event in self.trace.process.iter_mut().flat_map(|process| &mut process.events) {
             event.stack = event.stack.map(|number| stacks[number.index()]);
         }
-        self.trace.records_host = self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory);
+        self.trace.records_host =
+            self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory);
         if let Some(host) = host {
             self.trace.push_host(host);
         }

@@ -73,8 +73,7 @@ impl<W: Write> Writer<'_, W> {
         let devices = || trace.devices.iter().filter(|device| !device.is_host());
         self.open_dict()?;
         self.key("segments")?;
-        let segments: Vec<_> =
-            devices().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
+        let segments: Vec<_> = devices().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
         self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
         self.key("device_traces")?;
         // The events of device n are list n, and a device without events has an empty list, because the memory_viz page expects it.

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes, count } from '../src/text/units';
 import { axe, violations } from './axe';
-import { example, refusal, replay } from './command';
+import { example, refusal, replay, report } from './command';
 import { exact, numberOf, ready, serving, show, state, tableRows, test } from './page';
 
 const OOM = example('oom.pickle');
@@ -135,4 +135,57 @@ test('a replay can be stopped', async ({ open }) => {
   await smallest.getByText('Stopped.').waitFor();
   await smallest.getByRole('button', { name: 'Continue' }).click();
   await page.locator('[data-gpu]').waitFor({ timeout: 60_000 });
+});
+
+/** The form of changes to the program. */
+const changing = (page: Page, name: string) => page.getByRole('form', { name: 'Change to the program' }).getByLabel(name);
+
+test('what half of the batch needs, and which GPU suffices: three steps', async ({ open }) => {
+  const file = example('training.pickle.zst');
+  const page = await open(await serving(file), { before: axe });
+  // 1
+  await show(page, 'whatif');
+  // 2
+  await page.getByText('Changes to the program', { exact: true }).click();
+  await changing(page, 'Change').selectOption('batch');
+  // 3
+  await page.getByRole('button', { name: 'Add change' }).click();
+  const estimated = report(file, '--budget', '1GiB').devices[0];
+  const half = estimated.estimates.changes.find(({ change }: { change: string }) => change === 'smaller_batch');
+  await expect.poll(() => numberOf(page, '.program-estimate', 'data-peak')).toBe(half.peak_allocated_bytes);
+  const cell = page.locator('.program-estimate').getByTitle(`${count(estimated.peak_allocated_bytes)} bytes`, { exact: true });
+  expect(await cell.textContent()).toBe(bytes(estimated.peak_allocated_bytes));
+  await page.getByText('vramscope fit --only allocator_conf --vary batch=LOW..HIGH -- COMMAND {batch}').waitFor();
+  expect(await violations(page)).toEqual([]);
+  // The address has the change.
+  await expect.poll(async () => (await state(page))['marks']).toBe('batch=x0.5');
+  await page.reload();
+  await expect.poll(() => numberOf(page, '.program-estimate', 'data-peak')).toBe(half.peak_allocated_bytes);
+});
+
+test('several changes add up, one without an effect says why, and an invalid one is refused', async ({ open }) => {
+  const page = await open(`${await serving(example('training.pickle.zst'))}#view=whatif&marks=category:activation%3Dx0.5`);
+  await page.locator('.program-estimate').waitFor();
+  const peak = () => numberOf(page, '.program-estimate', 'data-peak');
+  const first = await peak();
+  await changing(page, 'Part').selectOption('category:parameter');
+  await changing(page, 'How').selectOption('x0.25');
+  await page.getByRole('button', { name: 'Add change' }).click();
+  await expect.poll(peak).toBeLessThan(first);
+  await page.getByText('vramscope phantom run -- COMMAND  # of the changed program').waitFor();
+  await page.getByRole('button', { name: 'Remove: category:parameter=x0.25' }).click();
+  await expect.poll(peak).toBe(first);
+  await changing(page, 'Part').selectOption('category:gradient');
+  await changing(page, 'How').selectOption('free');
+  await page.getByRole('button', { name: 'Add change' }).click();
+  await page.getByText(/^category:gradient=free changes nothing: .* the recording has no accesses\.$/).waitFor();
+  await page.getByRole('button', { name: 'Remove: category:gradient=free' }).click();
+  await page.getByRole('button', { name: 'Remove: category:activation=x0.5' }).click();
+  await page.locator('.program-estimate').waitFor({ state: 'detached' });
+  await expect.poll(async () => (await state(page))['marks']).toBe(undefined);
+});
+
+test('a change that nobody understands is refused', async ({ open }) => {
+  const page = await open(`${await serving(OOM)}#view=whatif&marks=batch%3Dmelt`, { expected: /status of 400/ });
+  await page.getByText('batch=melt: unknown change; use one of free, checkpoint, offload, x0.5').waitFor();
 });

@@ -1,6 +1,9 @@
 //! Sentences about estimates: the peak that a recorded program would have with a change.
 
-use vramscope_analysis::{Estimate, EstimatedChange, Estimates, NoEstimate, Unrecorded};
+use vramscope_analysis::{
+    Estimate, EstimatedChange, Estimates, Mark, MarkedAllocations, NoEstimate, ProgramChange, Unrecorded,
+};
+use vramscope_trace::Category;
 
 use crate::names::Names;
 use vramscope_basics::units::{bytes, counted};
@@ -184,6 +187,46 @@ pub fn verify(change: EstimatedChange, budget: Option<u64>) -> String {
         }
         _ => format!("vramscope fit {budget}--only {} -- COMMAND", change.name()),
     }
+}
+
+/// The command that runs the program with changes to parts of it on a phantom GPU. `fit` makes one change to the whole program.
+#[must_use]
+pub fn verify_marks(marks: &[Mark]) -> String {
+    let whole = |mark: &Mark| match (&mark.of, mark.change) {
+        (MarkedAllocations::Batch, ProgramChange::Scale(_)) => Some(EstimatedChange::SmallerBatch),
+        (MarkedAllocations::Category(Category::Activation), change) => match change {
+            ProgramChange::Checkpoint => Some(EstimatedChange::ActivationCheckpointing),
+            ProgramChange::Offload => Some(EstimatedChange::SaveOnCpu),
+            ProgramChange::Scale(0.5) => Some(EstimatedChange::AutocastBfloat16),
+            _ => None,
+        },
+        (MarkedAllocations::Category(Category::OptimizerState), ProgramChange::Scale(0.25)) => {
+            Some(EstimatedChange::Adam8bit)
+        }
+        _ => None,
+    };
+    let change = match marks {
+        [mark] => whole(mark),
+        _ => None,
+    };
+    change.map_or_else(
+        || "vramscope phantom run -- COMMAND  # of the changed program".to_owned(),
+        |change| verify(change, None),
+    )
+}
+
+/// Why a mark changes no allocation, in a sentence.
+#[must_use]
+pub fn unchanged_mark(mark: &Mark) -> String {
+    let why = match mark.change {
+        ProgramChange::Free => {
+            "no such allocation is live after its last use, or the recording has no accesses"
+        }
+        ProgramChange::Checkpoint => "no called module keeps several such activations for the backward pass",
+        ProgramChange::Offload => "it has neither activations nor optimizer states",
+        ProgramChange::Scale(_) => "the recording has no such allocation",
+    };
+    format!("{mark} changes nothing: {why}.")
 }
 
 /// Why a change has no estimate, in a clause.

@@ -147,6 +147,11 @@ questions! { |of|
         /// In the format of PYTORCH_CUDA_ALLOC_CONF.
         conf: String
     } -> SettingCheck { of.file.setting(&conf) }
+    /// The estimated peak with changes to parts of the program.
+    Marked {
+        /// The changes, such as `layer:h.*.mlp=checkpoint`.
+        marks: Vec<String>
+    } -> MarkedProgram { of.file.marked(of.position, &marks, of.cancel)? }
     /// The GPUs known by name, smallest memory first.
     Gpus -> Vec<KnownGpu> { known_gpus() }
     /// The changes from this device to another one, of any file.
@@ -203,7 +208,11 @@ impl Question {
     /// The expected duration of the query.
     pub fn pace(&self) -> Pace {
         match self {
-            Self::Report(_) | Self::Replay(_) | Self::Comparison { .. } | Self::SourceLines(_) => Pace::Slow,
+            Self::Report(_)
+            | Self::Replay(_)
+            | Self::Comparison { .. }
+            | Self::SourceLines(_)
+            | Self::Marked { .. } => Pace::Slow,
             _ => Pace::Quick,
         }
     }

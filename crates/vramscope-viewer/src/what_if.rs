@@ -1,26 +1,63 @@
-//! Replays a recording under other settings, and on other devices.
+//! Replays a recording under other settings, and on other devices; estimates the effect of changes to the program.
 
-use vramscope_analysis::{Cancel, Moment, Setting};
-use vramscope_basics::gpus;
-use vramscope_report::{ReplayJson, ReplayTrust, findings};
+use vramscope_analysis::{Cancel, Mark, MarkedProgram, Moment, Setting, smallest_gpu_for};
+use vramscope_basics::gpus::{self, Gpu};
+use vramscope_report::{ReplayJson, ReplayTrust, estimates, findings};
 use vramscope_session::ReplayRequest;
 
 use crate::ViewError;
 use crate::advice::ADVICE;
-use crate::protocol::{self, KnownGpu, Replay, SettingCheck};
+use crate::protocol::{self, KnownGpu, MarkEffect, Replay, SettingCheck};
 use crate::recording::{OpenRecording, first_device};
 
 /// The known GPUs, smallest memory first.
 pub(crate) fn known_gpus() -> Vec<KnownGpu> {
-    let known = gpus::by_size().into_iter();
-    known.map(|gpu| KnownGpu { name: gpu.name, driver_name: gpu.full, bytes: gpu.total_bytes }).collect()
+    gpus::by_size().into_iter().map(known_gpu).collect()
 }
+
+fn known_gpu(gpu: &'static Gpu) -> KnownGpu {
+    KnownGpu { name: gpu.name, driver_name: gpu.full, bytes: gpu.total_bytes }
+}
+
+/// The most changes of one question.
+const MOST_MARKS: usize = 100;
 
 impl OpenRecording {
     /// Whether PyTorch accepts a setting.
     pub(crate) fn setting(&self, conf: &str) -> SettingCheck {
         let checked = Setting::parse(conf, self.session.trace().shown_release());
         SettingCheck { refused: checked.err().map(|e| e.to_string()) }
+    }
+
+    /// Estimates the peak with changes to parts of the program.
+    pub(crate) fn marked(
+        &self,
+        device: usize,
+        marks: &[String],
+        cancel: &Cancel,
+    ) -> Result<protocol::MarkedProgram, ViewError> {
+        if marks.len() > MOST_MARKS {
+            return Err(ViewError::Question(format!("more than {MOST_MARKS} changes")));
+        }
+        let read =
+            |text: &String| text.parse::<Mark>().map_err(|why| ViewError::Question(format!("{text}: {why}")));
+        let marks: Vec<Mark> = marks.iter().map(read).collect::<Result<_, _>>()?;
+        let history = self.device(device)?.history();
+        let estimate = MarkedProgram::of(history, self.session.frames(), &marks, cancel);
+        let MarkedProgram { marks: effects, recorded_peak, peak } = estimate.ok_or(ViewError::Unwanted)?;
+        let effect = |(mark, allocations): (Mark, usize)| MarkEffect {
+            unchanged: (allocations == 0).then(|| estimates::unchanged_mark(&mark)),
+            mark: mark.to_string(),
+            allocations,
+        };
+        Ok(protocol::MarkedProgram {
+            marks: effects.into_iter().map(effect).collect(),
+            recorded_peak,
+            peak,
+            recorded_gpu: smallest_gpu_for(recorded_peak).map(known_gpu),
+            gpu: smallest_gpu_for(peak).map(known_gpu),
+            verify: estimates::verify_marks(&marks),
+        })
     }
 
     /// Replays a device.

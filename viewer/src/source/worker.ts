@@ -26,7 +26,7 @@ declare global {
 }
 
 /** Questions about the whole recording, as in `Question::pace` (crates/vramscope-viewer/src/questions.rs). */
-const isSlow = ({ question }: Question) => question === 'report' || question === 'replay' || question === 'comparison';
+const isSlow = ({ question }: Question) => ['report', 'replay', 'comparison', 'marked'].includes(question);
 
 /** Milliseconds after which an idle worker frees its memory, if another worker has the same files. */
 const REST_MS = 5000;

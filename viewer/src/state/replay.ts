@@ -20,6 +20,15 @@ export const deviceGib = kept('capacity', decimal, null);
 /** MiB of the device unavailable to the allocator. */
 export const overheadMib = kept('overhead', wholeNumber, null);
 
+/** No changes to the program. */
+export const NO_MARKS: readonly string[] = [];
+/** The changes to the program whose effect is estimated, such as `layer:h.*.mlp=checkpoint`. */
+export const marks = keptOfDevice<readonly string[], readonly string[]>(
+  'marks',
+  { read: (text) => text.split(';').filter(Boolean), write: (all) => all.join(';') },
+  NO_MARKS,
+);
+
 /** The GPUs known by name; null until requested. */
 export const knownGpus = signal<readonly KnownGpu[] | null>(null);
 let gpusAsked = false;

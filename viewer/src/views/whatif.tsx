@@ -1,4 +1,4 @@
-// Replays the recorded requests under other allocator settings.
+// Replays the recorded requests under other allocator settings, and estimates changes to the program.
 
 import { batch } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -29,6 +29,8 @@ import {
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 import { bytes, count, signedBytes } from '../text/units';
+import { Changes } from './whatif/changes';
+import { CopyLine } from './whatif/copy-line';
 
 const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
 
@@ -40,7 +42,8 @@ export function View() {
   return <WhatIf key={shown.scope} {...shown} />;
 }
 
-function WhatIf({ file, device, scope, recording }: Current) {
+function WhatIf(current: Current) {
+  const { file, device, scope, recording } = current;
   const hasHistory = recording.events > 0;
   const own = ownSetting.value;
   const checked = useAnswer(
@@ -88,6 +91,7 @@ function WhatIf({ file, device, scope, recording }: Current) {
     >
       {replay && <Verdict replay={replay} rows={rows} />}
       <Question refused={refused} wrong={wrong} isKept={isInvalid && replay !== null} />
+      <Changes {...current} />
       {replay ? (
         <Split
           name="setting"
@@ -406,34 +410,6 @@ function Chosen({ row, recorded }: { row: Row | null; recorded: Row | null }) {
         </p>
       )}
     </section>
-  );
-}
-
-function CopyLine({ text }: { text: string }) {
-  const line = useRef<HTMLElement>(null);
-  const [copied, setCopied] = useState<string | null>(null);
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setCopied(text);
-    } catch {
-      // If the browser denies access to the clipboard, select the line so that the user can copy it.
-      getSelection()?.selectAllChildren(line.current!);
-    }
-  };
-  return (
-    <div class="copy-line">
-      <code ref={line}>{text}</code>
-      <Button onClick={() => void copy()}>Copy</Button>
-      <span class="visually-hidden" aria-live="polite">
-        {copied === text ? 'Copied.' : ''}
-      </span>
-      {copied === text && (
-        <span class="quiet" aria-hidden="true">
-          copied
-        </span>
-      )}
-    </div>
   );
 }
 

@@ -81,6 +81,32 @@ pub(crate) struct KnownGpu {
     pub(crate) bytes: u64,
 }
 
+/// The estimated effect of changes to parts of the program.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct MarkedProgram {
+    pub(crate) marks: Vec<MarkEffect>,
+    /// The recorded peak of allocated bytes, and the estimated one.
+    pub(crate) recorded_peak: u64,
+    pub(crate) peak: u64,
+    /// The smallest known GPU that has room for each peak and a CUDA context; null if none has.
+    pub(crate) recorded_gpu: Option<KnownGpu>,
+    pub(crate) gpu: Option<KnownGpu>,
+    /// The command that verifies the changes.
+    pub(crate) verify: String,
+}
+
+/// The effect of one change.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct MarkEffect {
+    pub(crate) mark: String,
+    /// The number of changed allocations.
+    pub(crate) allocations: usize,
+    /// Why it changes none, in a sentence; null if it changes some.
+    pub(crate) unchanged: Option<String>,
+}
+
 /// The confidence in a replay, in the wording of the report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]

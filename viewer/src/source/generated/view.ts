@@ -810,9 +810,35 @@ export type Mark = {
 };
 
 /**
+ * The effect of one change.
+ */
+export type MarkEffect = {
+  mark: string;
+  /** The number of changed allocations. */
+  allocations: number;
+  /** Why it changes none, in a sentence; null if it changes some. */
+  unchanged: string | null;
+};
+
+/**
  * The reason for a mark.
  */
 export type MarkKind = "oom" | "snapshot";
+
+/**
+ * The estimated effect of changes to parts of the program.
+ */
+export type MarkedProgram = {
+  marks: Array<MarkEffect>;
+  /** The recorded peak of allocated bytes, and the estimated one. */
+  recorded_peak: number;
+  peak: number;
+  /** The smallest known GPU that has room for each peak and a CUDA context; null if none has. */
+  recorded_gpu: KnownGpu | null;
+  gpu: KnownGpu | null;
+  /** The command that verifies the changes. */
+  verify: string;
+};
 
 /**
  * The markers along the recording: failed requests and snapshots, then steps, then region runs.
@@ -1223,6 +1249,10 @@ export type Question = {
   "question": "setting";
   /** In the format of PYTORCH_CUDA_ALLOC_CONF. */
   conf: string;
+} | {
+  "question": "marked";
+  /** The changes, such as `layer:h.*.mlp=checkpoint`. */
+  marks: Array<string>;
 } | {
   "question": "gpus"
 } | {
@@ -1797,6 +1827,7 @@ export type Answers = {
   report: Report;
   replay: Replay;
   setting: SettingCheck;
+  marked: MarkedProgram;
   gpus: Array<KnownGpu>;
   comparison: Comparison;
 };

@@ -136,7 +136,7 @@ impl MarkedProgram {
         let marker = Marker { program: &program, frames };
         let mut changed = program.changed();
         let mut counts = vec![0; marks.len()];
-        // Sizes first, because the other changes move the remaining bytes.
+        // Factors first: the other changes act on the scaled sizes.
         let is_scale = |mark: &Mark| matches!(mark.change, ProgramChange::Scale(_));
         let (scales, others): (Vec<usize>, Vec<usize>) =
             (0..marks.len()).partition(|&at| is_scale(&marks[at]));

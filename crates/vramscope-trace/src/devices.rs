@@ -1,6 +1,7 @@
 //! Kinds of devices, and the allocators of recordings that PyTorch did not make.
 
-use crate::trace::Trace;
+use crate::stacks::FrameTable;
+use crate::strings::StringTable;
 
 /// The kind of the devices of a recording.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +51,7 @@ impl DeviceKind {
     }
 
     /// Returns the kind that the frames of a recording show; `Cuda` if they show none.
-    pub(crate) fn of_frames(trace: &Trace) -> Self {
+    pub(crate) fn of_frames(frames: &FrameTable, strings: &StringTable) -> Self {
         let marks = [
             ("torch_npu/", Self::Npu),
             ("torch/xpu/", Self::Xpu),
@@ -59,8 +60,8 @@ impl DeviceKind {
             ("c10::hip::", Self::Rocm),
         ];
         let shown = |text: &str| marks.iter().find(|(mark, _)| text.contains(mark)).map(|&(_, kind)| kind);
-        let mut kinds = trace.frames.iter().filter_map(|(_, frame)| {
-            let [name, file] = [frame.name, frame.filename].map(|id| trace.strings.get(id));
+        let mut kinds = frames.iter().filter_map(|(_, frame)| {
+            let [name, file] = [frame.name, frame.filename].map(|id| strings.get(id));
             // A very long name is compiled code of no interest here.
             [file, name].into_iter().filter(|text| text.len() < 4096).find_map(shown)
         });

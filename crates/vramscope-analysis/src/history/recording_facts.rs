@@ -117,7 +117,9 @@ impl RecordingFacts {
         let pool_ids = tags(&|t| t.pool.is_some());
         let python = trace.frames.iter().any(|(_, f)| trace.strings.get(f.filename).ends_with(".py"));
         let native = trace.frames.iter().any(|(_, f)| trace.strings.get(f.name).contains("::"));
-        let generation = if trace.records_host {
+        let generation = if trace.other_allocator().is_some() {
+            "unknown: another tool wrote it"
+        } else if trace.records_host {
             "since mid 2026: with pinned host memory (2.15 writes it)"
         } else if pool_ids || has(Action::Annotate) {
             "since March 2026: with pool ids in events"

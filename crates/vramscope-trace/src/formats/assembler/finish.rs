@@ -98,7 +98,9 @@ impl Assembler {
             Some(Value::Settings(i)) => self.settings[i as usize].kind,
             _ => None,
         };
-        by_key.filter(|&kind| kind != DeviceKind::Cuda).unwrap_or_else(|| DeviceKind::of_frames(&self.trace))
+        by_key
+            .filter(|&kind| kind != DeviceKind::Cuda)
+            .unwrap_or_else(|| DeviceKind::of_frames(&self.trace.frames, &self.trace.strings))
     }
 
     /// Counts the unknown actions in the trace. Trace entries elsewhere in the file do not count.

@@ -54,16 +54,21 @@ fn event(rows: &Rows<'_>, builder: &mut Builder, clock: &mut Clock) -> Result<Op
     let action = match &*rows.field(2) {
         "allocate" => Action::Alloc,
         "free" | "deallocate" => Action::Free,
-        "allocate failure" => Action::Oom,
+        // The log has neither the free bytes nor the size of the device, which an out-of-memory event needs.
+        "allocate failure" => Action::Unknown,
         _ => return Ok(None),
     };
     let (time, pointer) = (clock.time_us(&rows.field(1)), address(&rows.field(3)));
     let (size, stream) = (rows.field(4).trim().parse::<u64>().ok(), address(&rows.field(5)));
     let (Some(time_us), Some(pointer), Some(size)) = (time, pointer, size) else { return Ok(None) };
     // Streams have names in some releases, such as `default`.
-    let tags = builder.tags(Tags { stream: stream.unwrap_or(0), ..Tags::default() })?;
-    let address_or_free = if action == Action::Oom { 0 } else { pointer };
-    Ok(Some(Event { action, address_or_free, size, time_us: Some(time_us), stack: None, tags }))
+    let mut tags = Tags { stream: stream.unwrap_or(0), ..Tags::default() };
+    if action == Action::Unknown {
+        tags.unknown_action = Some(builder.string("allocate failure")?);
+        builder.notices.unknown_action("allocate failure");
+    }
+    let tags = builder.tags(tags)?;
+    Ok(Some(Event { action, address_or_free: pointer, size, time_us: Some(time_us), stack: None, tags }))
 }
 
 const DAY_US: i64 = 86_400_000_000;
@@ -136,10 +141,10 @@ mod tests {
                 (Action::Alloc, 0x100_1240_0000, 1 << 20, midnight - 999_999, 0),
                 (Action::Alloc, 0x100_1250_0000, 256, midnight - 500_000, 0x55d1),
                 (Action::Free, 0x100_1240_0000, 1 << 20, midnight + 1_000_000, 0),
-                (Action::Oom, 0, 99, midnight + 2_000_000, 0),
+                (Action::Unknown, 0, 99, midnight + 2_000_000, 0),
             ]
         );
-        assert!(recording.notices == Default::default());
+        assert_eq!(recording.notices.unknown_actions.get("allocate failure"), Some(&1));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl std::io::Read for Counted<'_> {
     }
 }
 
-/// An allocation, a free or a failed request.
+/// An allocation or a free.
 struct Memory {
     thread: i64,
     /// Microseconds since the trace's base time.
@@ -71,7 +71,6 @@ struct Memory {
     device: i64,
     address: u64,
     bytes: i64,
-    is_failure: bool,
 }
 
 /// An operator or a Python function.
@@ -130,7 +129,7 @@ impl Gather {
         let begin = row.ts;
         let end = begin + row.dur.max(0.0);
         match (&*row.name, &*row.cat) {
-            ("[memory]" | "[OutOfMemory]", _) => {
+            ("[memory]", _) => {
                 let args = row.args.unwrap_or_default();
                 let (Some(bytes), Some(kind)) = (args.bytes.0, args.device_type.0) else { return Ok(()) };
                 // Numbers of `c10::DeviceType`.
@@ -147,7 +146,6 @@ impl Gather {
                     device,
                     address: args.address.0.unwrap_or(0).cast_unsigned(),
                     bytes,
-                    is_failure: row.name == "[OutOfMemory]",
                 });
             }
             (name, "python_function" | "cpu_op") => {
@@ -204,15 +202,14 @@ impl Gather {
         let base_us = self.base_us;
         let time_us = |at: f64| base_us.saturating_add(at as i64);
         for (memory, stack) in events {
-            let (action, address_or_free) = match (memory.is_failure, memory.bytes) {
-                (true, _) => (Action::Oom, 0),
-                (false, 0) => continue,
-                (false, 1..) => (Action::Alloc, memory.address),
-                (false, _) => (Action::Free, memory.address),
+            let action = match memory.bytes {
+                0 => continue,
+                1.. => Action::Alloc,
+                _ => Action::Free,
             };
             let event = Event {
                 action,
-                address_or_free,
+                address_or_free: memory.address,
                 size: memory.bytes.unsigned_abs(),
                 time_us: Some(time_us(memory.at)),
                 stack,

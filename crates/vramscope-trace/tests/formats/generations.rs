@@ -16,10 +16,8 @@ fn every_key_reaches_the_trace() {
     let d = &t.devices[0];
     assert_eq!((d.overflowed, d.max_entries), (Some(true), Some(9)));
     assert_eq!((t.devices[1].overflowed, t.devices[1].max_entries), (Some(false), Some(100_000)));
-    assert_eq!(
-        t.devices.iter().map(|d| d.total_bytes).collect::<Vec<_>>(),
-        [Some(1 << 34), Some(1 << 33), None]
-    );
+    let sizes: Vec<_> = t.devices.iter().map(|d| d.total_bytes).collect();
+    assert_eq!(sizes, [Some(1 << 34), Some(1 << 33), None]);
     let segment = &d.segments[0];
     assert_eq!(
         (segment.kind, segment.pool, segment.is_expandable),

@@ -63,7 +63,6 @@ fn version_1_says_what_it_said_when_it_was_written() {
     assert_eq!(settings.recorded.roundup_power2_divisions.unwrap().0, [8; 16]);
     let (_, frame) = trace.frames.iter().next().unwrap();
     assert_eq!((trace.strings.get(frame.name), frame.line), ("main", 3));
-    // The log lists the host, which was not used.
     assert!(trace.records_host);
 }
 

@@ -106,10 +106,10 @@ fn numbers(field: Field<'_>, out: &mut Vec<u64>) -> Option<()> {
 fn plain<const N: usize>(message: &[u8]) -> Option<[u64; N]> {
     let mut out = [0; N];
     fields(message, |number, field| {
-        if let (Field::Number(value), Some(at)) = (field, number.checked_sub(1)) {
-            if let Some(slot) = out.get_mut(at as usize) {
-                *slot = value;
-            }
+        if let (Field::Number(value), Some(at)) = (field, number.checked_sub(1))
+            && let Some(slot) = out.get_mut(at as usize)
+        {
+            *slot = value;
         }
         Some(())
     })?;
@@ -309,8 +309,11 @@ mod tests {
         out
     }
 
-    /// A profile with two values, one function in two lines, and these samples: locations, values, labels.
-    fn profile(samples: &[(&[u8], [u8; 2], &[[u8; 2]])], types: [&str; 2]) -> Vec<u8> {
+    /// A sample: locations, values, labels.
+    type Sample<'a> = (&'a [u8], [u8; 2], &'a [[u8; 2]]);
+
+    /// A profile with two values, one function in two lines, and these samples.
+    fn profile(samples: &[Sample<'_>], types: [&str; 2]) -> Vec<u8> {
         let mut out = [field(1, &[8, 1, 16, 2]), field(1, &[8, 3, 16, 4])].concat();
         for (locations, values, labels) in samples {
             let labels = labels.iter().map(|[key, text]| field(3, &[8, *key, 16, *text]));

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_cut_row_is_noted_and_a_wrong_row_is_an_error() {
-        let cut = read(LOG[..LOG.len() - 20].as_bytes()).unwrap();
+        let cut = read(&LOG.as_bytes()[..LOG.len() - 20]).unwrap();
         assert_eq!(cut.trace.devices[0].events.len(), 3);
         assert!(cut.notices.cut_off_bytes > 0);
         let wrong = LOG.replace("free,0x10012400000", "free,xyz");

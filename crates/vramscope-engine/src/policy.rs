@@ -182,7 +182,7 @@ impl From<Class> for SegmentKind {
 /// Value of the `backend` setting for CuPy's rules, for which PyTorch has no name.
 const CUPY: &str = "cupy";
 
-/// Bytes that torch_npu adds to each request, except on new devices with a new CANN, which a recording does not name.
+/// Bytes that torch_npu adds to each request, except on new devices with a recent toolkit, which a recording does not name.
 const NPU_PADDING: u64 = 32;
 
 /// Whether a block of the end state is too small for a padded request.

@@ -22,6 +22,7 @@ mod hostile_live;
 mod mcp;
 mod monitor;
 mod options;
+mod other_tools;
 mod other_users;
 mod outputs;
 mod page;

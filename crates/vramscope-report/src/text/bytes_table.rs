@@ -30,7 +30,13 @@ impl Page<'_> {
         ];
         // Seen from outside, requests have the sizes of their blocks.
         let unknown = usize::from(s.quality.seen_from_outside);
+        // Formats of other tools may have no segments.
+        let has_segments = s.peaks.reserved.bytes > 0 || s.peaks.allocated.bytes == 0;
         for (name, here, peak, end) in rows.into_iter().skip(unknown) {
+            if name == "reserved" && !has_segments {
+                self.line(format!("{name:<12}{DIM}    not in this recording{DIM:#}"));
+                continue;
+            }
             let end = if has_end { bytes(end) } else { "-".to_owned() };
             self.line(format!(
                 "{name:<12}{:>16}{:>14}  {:<16}{end:>14}",

@@ -132,8 +132,34 @@ impl Page<'_> {
     }
 }
 
+/// The verdict on a recording of another tool: its format may have neither failed requests nor segments.
+fn quiet_of_other(s: &Summary) -> String {
+    if s.events == 0 {
+        return format!(
+            "{} in use. This format is a single moment, without a history.",
+            bytes(s.end.allocated)
+        );
+    }
+    let reserved = match s.peaks.reserved.bytes {
+        0 => String::new(),
+        peak => format!(", {} reserved", bytes(peak)),
+    };
+    let leaks = if has_stacks(s) {
+        "No leak is suspected."
+    } else {
+        "Without recorded stacks, holders and leaks are unknown."
+    };
+    let allocated = bytes(s.peaks.allocated.bytes);
+    format!(
+        "The peak was {allocated} allocated{reserved}. {leaks} Failed requests are not read from this format."
+    )
+}
+
 /// The verdict if nothing went wrong.
 fn quiet(s: &Summary, recorder: Recorder) -> String {
+    if recorder == Recorder::Other {
+        return quiet_of_other(s);
+    }
     if s.events == 0 {
         return format!(
             "{} allocated of {} reserved when the snapshot was taken. No history was recorded: call {} first to see a peak.",

@@ -198,6 +198,11 @@ fn dump_says_that_the_recorder_has_ended() {
         String::from_utf8_lossy(&said.stderr),
         format!("error: the recorder of process {program} has ended; its log is complete until then\n")
     );
+    // Without the folder, it would wait for the file without end.
+    let start = Instant::now();
+    while Path::new("/proc").join(&program).exists() && start.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Allocates memory that stays, and then a block at a time.

@@ -81,18 +81,13 @@ pub enum OtherAllocator {
     TorchProfiler,
     /// JAX.
     Jax,
-    /// MLX.
-    Mlx,
-    /// Paddle.
-    Paddle,
     /// An allocator without a name.
     Unknown,
 }
 
 impl OtherAllocator {
     /// All allocators.
-    pub const ALL: [Self; 7] =
-        [Self::Rmm, Self::Memscope, Self::TorchProfiler, Self::Jax, Self::Mlx, Self::Paddle, Self::Unknown];
+    pub const ALL: [Self; 5] = [Self::Rmm, Self::Memscope, Self::TorchProfiler, Self::Jax, Self::Unknown];
 
     /// The allocator's name as the value of `backend`.
     pub fn name(self) -> &'static str {
@@ -101,8 +96,6 @@ impl OtherAllocator {
             Self::Memscope => "msmemscope",
             Self::TorchProfiler => "torch_profiler",
             Self::Jax => "jax",
-            Self::Mlx => "mlx",
-            Self::Paddle => "paddle",
             Self::Unknown => "other",
         }
     }
@@ -114,8 +107,6 @@ impl OtherAllocator {
             Self::Memscope => "an allocator that msMemScope recorded",
             Self::TorchProfiler => "an allocator that `torch.profiler` recorded",
             Self::Jax => "JAX",
-            Self::Mlx => "MLX",
-            Self::Paddle => "Paddle",
             Self::Unknown => "another allocator",
         }
     }

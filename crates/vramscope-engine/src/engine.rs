@@ -145,13 +145,7 @@ impl<O: Observer> Engine<O> {
         stack: Option<O::Stack>,
         callbacks: &C,
     ) -> Result<Grant, EngineError<C::Refusal>> {
-        if !self.shared.nothing_waits() {
-            self.shared.process_pending(false);
-        }
-        let class = self.core().policy().class(rounded);
-        self.core().count_search(arena.key(), class);
-        // Kept apart from the result, which is built in memory: a cached block stays in registers.
-        let cached = arena.lock().commit_cached(class, rounded, requested, stack);
+        let (class, cached) = self.commit_cached(arena, requested, rounded, stack);
         match cached {
             Some(grant) => Ok(grant),
             None => self
@@ -174,16 +168,29 @@ impl<O: Observer> Engine<O> {
         stack: Option<O::Stack>,
         callbacks: &C,
     ) -> Result<(Grant, bool), EngineError<C::Refusal>> {
+        let (class, cached) = self.commit_cached(arena, requested, rounded, stack);
+        match cached {
+            Some(grant) => Ok((grant, false)),
+            None => self.malloc_slowly(arena, Some(planned), class, rounded, requested, stack, callbacks),
+        }
+    }
+
+    /// Serves a request from the cache, if this raises no peak. The block is apart from the result of its caller, which is built in memory:
+    /// it stays in registers.
+    #[inline(always)]
+    fn commit_cached(
+        &self,
+        arena: &Arc<Arena<O>>,
+        requested: u64,
+        rounded: u64,
+        stack: Option<O::Stack>,
+    ) -> (Class, Option<Grant>) {
         if !self.shared.nothing_waits() {
             self.shared.process_pending(false);
         }
         let class = self.core().policy().class(rounded);
         self.core().count_search(arena.key(), class);
-        let cached = arena.lock().commit_cached(class, rounded, requested, stack);
-        match cached {
-            Some(grant) => Ok((grant, false)),
-            None => self.malloc_slowly(arena, Some(planned), class, rounded, requested, stack, callbacks),
-        }
+        (class, arena.lock().commit_cached(class, rounded, requested, stack))
     }
 
     /// Serves a request that may raise a peak, or that no cached block can serve.

@@ -1,4 +1,4 @@
-//! Rings in memory that nobody will read. They would take memory until the machine restarts.
+//! Removes rings in memory that no recorder reads any longer. They would take memory until the machine restarts.
 
 use std::borrow::Cow;
 use std::fs::{self, File};

@@ -5,7 +5,7 @@
 //! - `run`: the folder of a run, the environment of its processes, and the thread that reads their rings.
 //! - `control`: requests of other processes to a running recorder.
 //! - `requests`: requests to the thread that reads the rings.
-//! - `leftovers`: rings in memory that nobody will read.
+//! - `leftovers`: removes rings in memory that no recorder reads any longer.
 //! - `running`: recorded processes while they run, and the memory that they hold now.
 //! - `mapped`, `ring`, `record`, `records`: a ring in memory, its format, and its records as plain data. `ring` and `record` are also part
 //!   of the library in `library/`, which writes them.

@@ -34,6 +34,26 @@ pub struct Segment {
     pub blocks: Range<usize>,
 }
 
+impl Segment {
+    /// A segment of which only the address and the size in bytes are known.
+    pub(crate) fn new(address: u64, total_size: u64) -> Self {
+        Self {
+            address,
+            total_size,
+            allocated_size: None,
+            active_size: None,
+            requested_size: None,
+            stream: 0,
+            kind: SegmentKind::Unknown,
+            pool: None,
+            is_expandable: None,
+            stack: None,
+            forward_frames: None,
+            blocks: 0..0,
+        }
+    }
+}
+
 /// The pool of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentKind {

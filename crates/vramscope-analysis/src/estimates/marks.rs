@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
+use vramscope_basics::gpus::{self, Gpu};
 use vramscope_trace::Category;
 
 use super::activations::{grows_with_batch, offload};
@@ -151,14 +151,10 @@ impl MarkedProgram {
     }
 }
 
-/// Returns the known GPU with the least memory of its own that has room for these bytes and a CUDA context; `None` if none has.
+/// Returns the smallest known GPU that has room for these bytes and a CUDA context; `None` if there is no such GPU.
 #[must_use]
 pub fn smallest_gpu_for(bytes: u64) -> Option<&'static Gpu> {
-    // An integrated GPU shares the host's memory, so its free memory is unknown.
-    let has_room = |gpu: &&Gpu| {
-        !gpu.integrated && gpu.total_bytes >= bytes.saturating_add(*gpu.context_bytes(NEWEST_CUDA).end())
-    };
-    gpus::by_size().into_iter().find(has_room)
+    gpus::with_room_for(bytes, 0).map(|(gpu, _)| gpu).next()
 }
 
 /// Whether a path is that of the module or in it; a part `*` of `wanted` stands for any name.
@@ -299,6 +295,8 @@ impl<'p> Marker<'p> {
 
 #[cfg(test)]
 mod tests {
+    use vramscope_basics::gpus::NEWEST_CUDA;
+
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
-use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
+use vramscope_basics::gpus::{self, Gpu};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
 use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
@@ -287,12 +287,7 @@ impl Replay<'_> {
         done: &(dyn Fn() + Sync),
     ) -> Result<Option<FittingGpu>, ReplayError> {
         let needed = self.under(policy, ReplayDevice::Unlimited)?.statistics.requested.peak;
-        for gpu in gpus::by_size() {
-            let overhead = if overhead == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { overhead };
-            // An integrated GPU shares the host's memory, so its free memory is unknown.
-            if gpu.integrated || gpu.total_bytes < needed.saturating_add(overhead) {
-                continue;
-            }
+        for (gpu, overhead) in gpus::with_room_for(needed, overhead) {
             done();
             let outcome = self.under(policy, Capacity { total: gpu.total_bytes, overhead })?;
             if outcome.fits() {

@@ -19,3 +19,13 @@ pub fn by_size() -> Vec<&'static Gpu> {
     gpus.sort_by_key(|gpu| (gpu.total_bytes, gpu.name));
     gpus
 }
+
+/// Returns the GPUs that have room for these bytes besides `overhead` bytes, in ascending order of memory, each with its overhead. If
+/// `overhead` is 0, it is the largest size of a CUDA context. Integrated GPUs are left out: they share the host's memory, so their free
+/// memory is unknown.
+pub fn with_room_for(bytes: u64, overhead: u64) -> impl Iterator<Item = (&'static Gpu, u64)> {
+    by_size().into_iter().filter(|gpu| !gpu.integrated).filter_map(move |gpu| {
+        let overhead = if overhead == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { overhead };
+        (gpu.total_bytes >= bytes.saturating_add(overhead)).then_some((gpu, overhead))
+    })
+}

@@ -172,20 +172,7 @@ impl Assembler {
         let mut device = 0;
         let mut blocks = Value::EmptyList;
         let (mut address, mut total_size) = (None, None);
-        let mut segment = Segment {
-            address: 0,
-            total_size: 0,
-            allocated_size: None,
-            active_size: None,
-            requested_size: None,
-            stream: 0,
-            kind: SegmentKind::Unknown,
-            pool: None,
-            is_expandable: None,
-            stack: None,
-            forward_frames: None,
-            blocks: 0..0,
-        };
+        let mut segment = Segment::new(0, 0);
         for &[key, v] in pairs {
             let field = match known(key) {
                 Some(DEVICE) => signed(v).map(|d| device = d),

@@ -12,7 +12,7 @@ use super::super::window::Window;
 use super::super::{Contents, DEVICES, Format, FormatReader};
 use super::Builder;
 use crate::devices::{DeviceKind, OtherAllocator};
-use crate::end_state::{Block, BlockState, Segment, SegmentKind};
+use crate::end_state::{Block, BlockState, Segment};
 use crate::error::ReadError;
 use crate::formats::start::other_file;
 use crate::trace::DeviceTrace;
@@ -259,21 +259,7 @@ impl<'b> Profile<'b> {
                     address.checked_add(block.size).ok_or_else(|| damaged("sizes beyond any device"))?;
             }
             let mut of_device = DeviceTrace { device, ..DeviceTrace::default() };
-            let segment = Segment {
-                address: start,
-                total_size: address - start,
-                allocated_size: None,
-                active_size: None,
-                requested_size: None,
-                stream: 0,
-                kind: SegmentKind::Unknown,
-                pool: None,
-                is_expandable: None,
-                stack: None,
-                forward_frames: None,
-                blocks: 0..0,
-            };
-            of_device.push_segment(segment, list);
+            of_device.push_segment(Segment::new(start, address - start), list);
             devices.push(of_device);
         }
         let mut contents = builder.finish(OtherAllocator::Jax, DeviceKind::Cuda, Format::Jax);

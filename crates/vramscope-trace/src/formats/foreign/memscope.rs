@@ -6,7 +6,7 @@
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
 use super::rows::Rows;
-use super::{Builder, address};
+use super::{Builder, RowOf, add_rows, address};
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Tags};
@@ -31,28 +31,15 @@ impl FormatReader for Memscope {
         let mut builder = Builder::new(rows.most_memory());
         rows.next()?;
         let columns = Columns::of(&rows);
-        let mut number = 0u64;
-        while let Some(is_complete) = rows.next()? {
-            number += 1;
-            if number.is_multiple_of(1024) {
-                builder.check_memory(0, rows.read())?;
-            }
-            let kind = rows.field(columns.event);
-            if !matches!(&*kind, "MALLOC" | "FREE") {
-                continue;
-            }
-            let is_free = kind == "FREE";
-            match event(&rows, &columns, is_free, &mut builder)? {
-                Some((device, event)) => builder.push(device, event, rows.start())?,
-                // The program was killed while it wrote the row.
-                None if !is_complete => builder.notices.cut_off_bytes = rows.read() - rows.start(),
-                None => {
-                    let what = "a row that is not an event of msMemScope".to_owned();
-                    return Err(ReadError::Damaged { offset: rows.start(), what });
-                }
-            }
-        }
-        builder.check_memory(0, rows.read())?;
+        add_rows(&mut rows, &mut builder, "msMemScope", |rows, builder| {
+            let is_free = match &*rows.field(columns.event) {
+                "MALLOC" => false,
+                "FREE" => true,
+                _ => return Ok(RowOf::Skipped),
+            };
+            let event = event(rows, &columns, is_free, builder)?;
+            Ok(event.map_or(RowOf::Invalid, |(device, event)| RowOf::Event(device, event)))
+        })?;
         Ok(builder.finish(OtherAllocator::Memscope, DeviceKind::Npu, Format::Memscope))
     }
 }

@@ -24,6 +24,8 @@ use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::trace::{DeviceTrace, Trace};
 
+use rows::Rows;
+
 pub(super) use jax::Jax;
 pub(super) use memscope::Memscope;
 pub(super) use rmm::Rmm;
@@ -129,6 +131,43 @@ impl Builder {
     fn stack(&mut self, frames: &[crate::ids::FrameId]) -> Result<StackId, TableFull> {
         self.trace.stacks.intern(frames)
     }
+}
+
+/// A row of CSV.
+enum RowOf {
+    /// An event of a device.
+    Event(i64, Event),
+    /// A row that is not read.
+    Skipped,
+    /// Not a row of this format.
+    Invalid,
+}
+
+/// Adds the events of all further rows. `tool` is the name of the tool for errors.
+fn add_rows(
+    rows: &mut Rows<'_>,
+    builder: &mut Builder,
+    tool: &str,
+    mut parse: impl FnMut(&Rows<'_>, &mut Builder) -> Result<RowOf, ReadError>,
+) -> Result<(), ReadError> {
+    let mut number = 0u64;
+    while let Some(is_complete) = rows.next()? {
+        match parse(rows, builder)? {
+            RowOf::Event(device, event) => builder.push(device, event, rows.start())?,
+            RowOf::Skipped => {}
+            // The program was killed while it wrote the row.
+            RowOf::Invalid if !is_complete => builder.notices.cut_off_bytes = rows.read() - rows.start(),
+            RowOf::Invalid => {
+                let what = format!("a row that is not an event of {tool}");
+                return Err(ReadError::Damaged { offset: rows.start(), what });
+            }
+        }
+        number += 1;
+        if number.is_multiple_of(1024) {
+            builder.check_memory(0, rows.read())?;
+        }
+    }
+    builder.check_memory(0, rows.read())
 }
 
 /// Parses an address: hexadecimal after `0x`, else decimal. A null pointer is 0.

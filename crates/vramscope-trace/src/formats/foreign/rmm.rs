@@ -7,7 +7,7 @@
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
 use super::rows::Rows;
-use super::{Builder, address};
+use super::{Builder, RowOf, add_rows, address};
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::ReadError;
 use crate::events::{Action, Event, Tags};
@@ -28,23 +28,10 @@ impl FormatReader for Rmm {
         let mut builder = Builder::new(rows.most_memory());
         let mut clock = Clock::default();
         rows.next()?;
-        let mut number = 0u64;
-        while let Some(is_complete) = rows.next()? {
-            match event(&rows, &mut builder, &mut clock)? {
-                Some(event) => builder.push(0, event, rows.start())?,
-                // The program was killed while it wrote the row.
-                None if !is_complete => builder.notices.cut_off_bytes = rows.read() - rows.start(),
-                None => {
-                    let what = "a row that is not an event of RMM".to_owned();
-                    return Err(ReadError::Damaged { offset: rows.start(), what });
-                }
-            }
-            number += 1;
-            if number.is_multiple_of(1024) {
-                builder.check_memory(0, rows.read())?;
-            }
-        }
-        builder.check_memory(0, rows.read())?;
+        add_rows(&mut rows, &mut builder, "RMM", |rows, builder| {
+            let event = event(rows, builder, &mut clock)?;
+            Ok(event.map_or(RowOf::Invalid, |event| RowOf::Event(0, event)))
+        })?;
         Ok(builder.finish(OtherAllocator::Rmm, DeviceKind::Cuda, Format::Rmm))
     }
 }

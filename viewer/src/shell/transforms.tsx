@@ -1,5 +1,6 @@
 // The transforms of the call tree, which act on every view, as chips.
 
+import { Chip } from '../parts/chip';
 import { removeTransform, removeTransforms, transformText, transforms } from '../state/transforms';
 
 export function Transforms() {
@@ -11,20 +12,11 @@ export function Transforms() {
         {all.map((one, at) => {
           const text = transformText(one);
           return (
-            <li key={`${at} ${text}`} class="transform">
+            <Chip key={`${at} ${text}`} text={text} onRemove={() => removeTransform(at)}>
               <span class="transform-text" title={text}>
                 {text}
               </span>
-              <button
-                type="button"
-                class="transform-remove"
-                aria-label={`Remove: ${text}`}
-                title="Remove"
-                onClick={() => removeTransform(at)}
-              >
-                ×
-              </button>
-            </li>
+            </Chip>
           );
         })}
       </ul>

@@ -1,5 +1,6 @@
 // Changes to parts of the program, such as activation checkpointing of a module, and the peak that the changed program would have.
 
+import { Chip } from '../../parts/chip';
 import { useState } from 'preact/hooks';
 import { useAnswer } from '../../parts/answer';
 import { Button, Select } from '../../parts/controls';
@@ -84,20 +85,11 @@ function Chosen() {
   return (
     <ul class="program-marks" aria-label="Chosen changes">
       {all.map((mark) => (
-        <li key={mark} class="transform">
+        <Chip key={mark} text={mark} onRemove={() => remove(mark)}>
           <code class="transform-text" title={mark}>
             {mark}
           </code>
-          <button
-            type="button"
-            class="transform-remove"
-            aria-label={`Remove: ${mark}`}
-            title="Remove"
-            onClick={() => remove(mark)}
-          >
-            ×
-          </button>
-        </li>
+        </Chip>
       ))}
     </ul>
   );

@@ -89,7 +89,7 @@ pub fn write(
     source: &Source<'_>,
     format: ExportFormat,
     options: &ExportOptions,
-    out: impl Write + Send,
+    out: &mut (dyn Write + Send),
 ) -> Result<Written, ExportError> {
     let mut out = CountingWriter { out, bytes: 0 };
     let rows = match format {
@@ -113,7 +113,7 @@ pub fn write_part(
     source: &Source<'_>,
     table: Table,
     part: &Part<'_>,
-    out: impl Write + Send,
+    out: &mut (dyn Write + Send),
 ) -> Result<Written, ExportError> {
     let mut out = CountingWriter { out, bytes: 0 };
     let rows = parquet::write_part(source, table, part, &mut out)?;
@@ -128,7 +128,7 @@ pub fn write_part(
 #[cfg(feature = "summaries")]
 pub fn write_summary_part(
     row: &vramscope_fleet::RankRow,
-    out: impl Write + Send,
+    out: &mut (dyn Write + Send),
 ) -> Result<Written, ExportError> {
     let mut out = CountingWriter { out, bytes: 0 };
     let rows = parquet::write_summary_part(row, &mut out)?;
@@ -137,12 +137,12 @@ pub fn write_summary_part(
 }
 
 /// A writer that counts its bytes.
-struct CountingWriter<W> {
-    out: W,
+struct CountingWriter<'w> {
+    out: &'w mut (dyn Write + Send),
     bytes: u64,
 }
 
-impl<W: Write> Write for CountingWriter<W> {
+impl Write for CountingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.out.write(bytes)?;
         self.bytes += n as u64;

@@ -1,47 +1,15 @@
 // Recordings with missing or strange parts: every view shows what exists.
 
-import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { actionWords } from '../src/parts/event-list';
 import { ACTIONS } from '../src/source/source';
 import { example } from './command';
 import { EVERY_ACTION, everyAction, odd } from './odd';
-import { VIEWS, drawn, panel, ready, serving, show, test } from './page';
+import { looksWhole } from './whole';
+import { VIEWS, panel, serving, show, test } from './page';
 import { meddle } from './transport';
 
 const recordings = odd();
-const names = Object.keys(recordings);
-const files = Object.values(recordings);
-const drawable = names.filter((name) => name !== 'without a device');
-
-/** Texts that missing values become by mistake. */
-const NOTHING = /NaN|undefined|\[object|Infinity/;
-
-async function looksWhole(page: Page, where: string): Promise<void> {
-  expect(await page.locator('.failed').count(), where).toBe(0);
-  const [text, ...titles] = await page.evaluate(() => [
-    document.body.innerText,
-    ...[...document.querySelectorAll('[title]')].map((one) => one.getAttribute('title')!),
-  ]);
-  expect(text, where).not.toMatch(NOTHING);
-  expect(
-    titles.filter((title) => NOTHING.test(title)),
-    where,
-  ).toEqual([]);
-}
-
-test.for(drawable)('every view, opened by its address: %s', { timeout: 120_000 }, async (name, { open }) => {
-  const address = await serving(...files);
-  const of = (view: string) => `${address}#file=${names.indexOf(name)}&view=${view}`;
-  const page = await open(of(VIEWS[0]!));
-  for (const view of VIEWS) {
-    await page.goto('about:blank');
-    await page.goto(of(view));
-    await ready(page, view);
-    await drawn(page);
-    await looksWhole(page, view);
-  }
-});
 
 test('a file without a device says so', async ({ open }) => {
   const address = await serving(recordings['without a device']!);

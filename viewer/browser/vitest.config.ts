@@ -6,11 +6,13 @@ const isWorker = process.env['VRAMSCOPE_TRANSPORT'] === 'worker';
 const ONCE = ['access', 'bars', 'firefox', 'keys', 'notebook', 'site', 'sources', 'told'].map(
   (name) => `browser/${name}.test.ts`,
 );
+// These open hundreds of views: `./test --slow` runs them, with pages that embed their engine.
+const LONG = ['addressed', 'truth'].map((name) => `browser/${name}.test.ts`);
 
 export default defineConfig({
   test: {
     include: ['browser/**/*.test.ts'],
-    exclude: isWorker ? ONCE : [],
+    exclude: isWorker ? ONCE : LONG,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Two files at a time, each with one browser for all its tests.

@@ -16,7 +16,7 @@ export interface Frame {
 export type Entry = Record<string, unknown>;
 
 const MIB = 1 << 20;
-const BASE = 0x7f0000000000;
+export const BASE = 0x7f0000000000;
 
 export const frame = (name: string, filename = '/home/user/train.py', line = 10): Frame => ({ name, filename, line });
 

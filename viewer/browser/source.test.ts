@@ -93,6 +93,27 @@ test.skipIf(TRANSPORT === 'worker')('the source of the line that holds most: thr
   await expect.poll(async () => (await lines(page).catch(() => []))[2]?.[0]).toBe('100.00 MiB');
 });
 
+test.skipIf(TRANSPORT === 'worker')(
+  'the source of a call in the flame graph, with the bytes of each line: three steps',
+  async ({ open }) => {
+    const page = await open(await serving('--source', folder({ 'net/model.py': MODEL }), FILE));
+    // 1
+    await show(page, 'moment');
+    // 2: the third row has the calls of main, the largest first.
+    await page.getByRole('application', { name: /^Call tree/ }).click({ button: 'right', position: { x: 40, y: 50 } });
+    // 3
+    await page.getByRole('menuitem', { name: 'Show the source' }).click();
+    await ready(page);
+    expect(await lines(page)).toEqual([
+      ['', '', '', '', '', '1', 'class Net:'],
+      ['', '', '', '', '', '2', '    def forward(self, x):'],
+      ['100.00 MiB', '100.00 MiB', '100.00 MiB', '1', 'holder 1', '3', '        a = x @ self.w'],
+      ['50.00 MiB', '50.00 MiB', '50.00 MiB', '1', 'holder 2', '4', '        return a.relu()'],
+    ]);
+    await expect.poll(() => chosen(page).textContent()).toContain('self.w');
+  },
+);
+
 test.skipIf(TRANSPORT === 'worker')('a file among several of its name, and none outside of the folder', async ({ open }) => {
   const secret = folder({ 'model.py': 'secret = 1\n' });
   const dir = folder({ 'a/model.py': '# a\n', 'b/model.py': '# b\n' });

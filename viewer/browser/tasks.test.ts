@@ -4,10 +4,12 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes, share } from '../src/text/units';
 import { diff, example, replay, report, tagged } from './command';
-import { bytesOfGroups, exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
-import { IN_GRAPH_POOL, log, pooled, training, write } from './recordings';
+import { bytesOfGroups, exact, numberOf, panel, plotBox, ready, serving, state, tableRows, test, type Open } from './page';
+import { BASE, IN_GRAPH_POOL, frame, log, pooled, training, write, type Entry, type Frame } from './recordings';
 
 const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
+
+const [MIB, GIB] = [1 << 20, 2 ** 30];
 
 /** A page whose user takes at most this many steps. */
 async function user(
@@ -182,4 +184,100 @@ test('the leaking blocks: one step', async ({ open }) => {
   await expect.poll(async () => (await state(page))['search']).toBeDefined();
   await page.locator(`[data-matches="${leak.kept}"]`).waitFor();
   await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(leak.kept_bytes);
+});
+
+/** Blocks in MiB, each with its line and the milliseconds of its allocation and its free. */
+const LIVED: [mib: number, line: number, from: number, to: number][] = [
+  [128, 1, 0, 300],
+  [200, 2, 10, 160],
+  [50, 3, 20, 220],
+  [200, 4, 30, 80],
+  [300, 5, 40, 130],
+];
+
+test('only the allocations over 100 MiB that lived longer than 100 ms, everywhere: three steps', async ({ open }) => {
+  const events = LIVED.flatMap(([mib, line, from, to], i) => {
+    const event = { addr: BASE + i * 2 ** 30, size: mib * MIB, stream: 0, frames: [frame('main', '/home/user/train.py', line)] };
+    const at = (action: string, ms: number) => ({ action, ...event, time_us: 1_700_000_000_000_000 + ms * 1000 });
+    return [at('segment_alloc', from), at('alloc', from), at('free_requested', to), at('free_completed', to)];
+  });
+  const trace = events.sort((a, b) => a.time_us - b.time_us);
+  const { page, step } = await user(open, 3, write('lived.json', { segments: [], device_traces: [trace] }));
+  const box = page.getByRole('searchbox');
+  await step(box.click());
+  await step(page.getByRole('note').getByRole('button', { name: 'lived:>100ms' }).click());
+  await step(box.pressSequentially(' >100MiB'));
+  await expect.poll(() => box.inputValue()).toBe('lived:>100ms >100MiB');
+  await page.locator('#search-result [data-matches="2"]').waitFor();
+  await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(328 * MIB);
+  // The overview, the tables and the sums of the other views have these two alone.
+  await tab(page, 'Moment');
+  await expect.poll(() => numberOf(page, '.moment-view', 'data-found')).toBe(328 * MIB);
+  await expect
+    .poll(() => bytesOfGroups(page, 'Allocated by line'))
+    .toEqual(new Map([200, 128].map((mib, i) => [`train.py:${2 - i} main`, mib * MIB])));
+  await tab(page, 'Allocations');
+  await ready(page, 'allocations');
+  await expect.poll(() => panel(page).textContent()).toMatch(/2 .*328\.00 MiB/);
+});
+
+/** A stack in a module that line 9 of the model calls. */
+const inModule = (line: number): Frame[] => {
+  const call = ['_call_impl', '_wrapped_call_impl'].map((name) =>
+    frame(name, '/env/site-packages/torch/nn/modules/module.py', 1),
+  );
+  return [
+    frame('forward', '/home/user/block.py', line),
+    ...call,
+    frame('forward', '/home/user/model.py', 9),
+    ...call,
+    frame('main'),
+  ];
+};
+
+/**
+ * Training steps of three modules `h.0` to `h.2`, in GiB: a parameter of 4; in each step, each module saves 10 and its output of 2; then a
+ * gradient of 4. After the first step, Adam has two states of 4.
+ */
+function modules(): string {
+  const trace: Entry[] = [];
+  let made = 0;
+  const put = (action: string, address: number, gib: number, more: object) =>
+    trace.push({ action, addr: BASE + address * 2 ** 40, size: gib * GIB, stream: 0, ...more });
+  const alloc = (gib: number, frames: Frame[] = [], more: object = {}) => {
+    made += 1;
+    put('alloc', made, gib, { frames, ...more });
+    return [made, gib] as const;
+  };
+  const free = ([address, gib]: readonly [number, number]) => put('free_completed', address, gib, { frames: [] });
+  const adam = (name: string) => [name, 'step'].map((each) => frame(each, '/env/site-packages/torch/optim/adam.py', 1));
+  alloc(4, [frame('_apply', '/env/site-packages/torch/nn/modules/module.py', 3), frame('main')]);
+  for (let n = 0; n < 3; n += 1) {
+    const saved = [0, 1, 2].flatMap((module) => {
+      const user_metadata = `vramscope:category=activation;module=h.${module}.mlp;phase=forward`;
+      return [alloc(10, inModule(5), { user_metadata }), alloc(2, inModule(6), { user_metadata })];
+    });
+    const gradient = alloc(4);
+    saved.reverse().forEach(free);
+    if (n === 0) for (let state = 0; state < 2; state += 1) alloc(4, [...adam('_init_group'), frame('main')]);
+    free(alloc(4, [...adam('_multi_tensor_adam'), frame('main')]));
+    free(gradient);
+  }
+  return write('modules.json', { segments: [], device_traces: [trace] });
+}
+
+test('the smallest GPU if the layers are checkpointed: five steps', async ({ open }) => {
+  const { page, step } = await user(open, 5, modules());
+  await step(tab(page, 'What-if'));
+  await step(page.getByText('Changes to the program', { exact: true }).click());
+  const form = page.getByRole('form', { name: 'Change to the program' });
+  await step(form.getByLabel('Change').selectOption('layer'));
+  await step(form.getByLabel('Part').selectOption('layer:h.*'));
+  await step(page.getByRole('button', { name: 'Add change' }).click());
+  // The parameter, two states, the gradient, the outputs of two modules, and one module that ran again.
+  const estimate = page.locator('.program-estimate');
+  await expect.poll(() => numberOf(page, '.program-estimate', 'data-peak')).toBe((4 + 8 + 4 + 2 * 2 + 10) * GIB);
+  // The smallest known GPUs with room for 52 GiB, and for 30 GiB, and a CUDA context.
+  const gpus = estimate.getByRole('row', { name: /^Smallest GPU/ }).getByRole('cell');
+  expect(await gpus.allTextContents()).toEqual(['h100-pcie (79.11 GiB)', 'rtx5090 (31.37 GiB)']);
 });

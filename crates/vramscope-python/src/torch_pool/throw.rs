@@ -12,13 +12,22 @@ struct SourceLocation {
     line: u32,
 }
 
-/// `std::string` of libstdc++, with its text on the heap.
+/// `std::string` of libstdc++, with its text on the heap. In the older interface of libstdc++, it is the pointer alone, and the text
+/// follows its [`OldStringHeader`].
 #[repr(C)]
 struct CxxString {
     data: *mut u8,
     size: usize,
     capacity: usize,
     _unused: usize,
+}
+
+/// The numbers before the text of a `std::string` of the older interface (`_Rep_base`). One owner counts as 0.
+#[repr(C)]
+struct OldStringHeader {
+    size: usize,
+    capacity: usize,
+    other_owners: c_int,
 }
 
 /// The first words of a virtual table: the complete destructor, then the deleting one.
@@ -34,6 +43,8 @@ type Throw = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, Destructor) -
 #[derive(Debug, Clone, Copy)]
 struct Exceptions {
     new_error: NewError,
+    /// Whether this PyTorch has the older `std::string`, as releases before 2.7 (`_GLIBCXX_USE_CXX11_ABI=0`).
+    has_old_strings: bool,
     operator_new: OperatorNew,
     allocate: AllocateException,
     throw: Throw,
@@ -71,7 +82,9 @@ fn look_up() -> Result<Exceptions, &'static str> {
     let cuda = Library::loaded(c"libc10_cuda.so").ok_or("libc10_cuda.so")?;
     let new_error =
         c"_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
-    let new_error = core.symbol(new_error)?;
+    let old_new_error = core.symbol(c"_ZN3c105ErrorC1ENS_14SourceLocationESs").ok();
+    let has_old_strings = old_new_error.is_some();
+    let new_error = old_new_error.map_or_else(|| core.symbol(new_error), Ok)?;
     let operator_new = core.symbol(c"_Znwm")?;
     let allocate = core.symbol(c"__cxa_allocate_exception")?;
     let throw = core.symbol(c"__cxa_throw")?;
@@ -79,6 +92,7 @@ fn look_up() -> Result<Exceptions, &'static str> {
     unsafe {
         Ok(Exceptions {
             new_error: std::mem::transmute::<*mut c_void, NewError>(new_error),
+            has_old_strings,
             operator_new: std::mem::transmute::<*mut c_void, OperatorNew>(operator_new),
             allocate: std::mem::transmute::<*mut c_void, AllocateException>(allocate),
             throw: std::mem::transmute::<*mut c_void, Throw>(throw),
@@ -110,17 +124,25 @@ impl Library {
 /// Throws an exception with this text to the C++ code that called this library.
 pub(super) fn throw(kind: Kind, text: &str) -> ! {
     let Some(exceptions) = EXCEPTIONS.get() else { std::process::abort() };
-    let &Exceptions { new_error, operator_new, allocate, throw, error, out_of_memory } = exceptions;
+    let &Exceptions { new_error, has_old_strings, operator_new, allocate, throw, error, out_of_memory } =
+        exceptions;
+    let header = if has_old_strings { size_of::<OldStringHeader>() } else { 0 };
     let location = SourceLocation { function: c"use_pool".as_ptr(), file: c"vramscope".as_ptr(), line: 0 };
     let kind = match kind {
         Kind::OutOfMemory => out_of_memory,
         Kind::Runtime => error,
     };
-    // SAFETY: the string has the layout of libstdc++, and its text is from `operator new`, of `capacity + 1` bytes with a 0 at the end;
-    // the constructor takes the text. `c10::OutOfMemoryError` adds nothing to `c10::Error`, so an object of the base with its type is a
-    // valid exception. An object begins with the address of its virtual table, which begins with the destructor.
+    // SAFETY: the string has the layout of libstdc++, and its text is from `operator new`, of `capacity + 1` bytes with a 0 at the end,
+    // behind its header if there is one; the constructor takes the text. `c10::OutOfMemoryError` adds nothing to `c10::Error`, so an
+    // object of the base with its type is a valid exception. An object begins with the address of its virtual table, which begins with
+    // the destructor.
     unsafe {
-        let data = operator_new(text.len() + 1).cast::<u8>();
+        let memory = operator_new(header + text.len() + 1);
+        if has_old_strings {
+            let (size, capacity) = (text.len(), text.len());
+            memory.cast::<OldStringHeader>().write(OldStringHeader { size, capacity, other_owners: 0 });
+        }
+        let data = memory.cast::<u8>().add(header);
         std::ptr::copy_nonoverlapping(text.as_ptr(), data, text.len());
         data.add(text.len()).write(0);
         let mut string = CxxString { data, size: text.len(), capacity: text.len(), _unused: 0 };

@@ -57,6 +57,7 @@ function engine(files: File[]): Source {
     job: null,
     page: null,
     readSource: null,
+    console: null,
     close: nothing,
   });
 }

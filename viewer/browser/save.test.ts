@@ -100,8 +100,8 @@ test('saved pictures name their recording, their content, and the meaning of the
   expect(flame[1]).toMatch(/^The whole width is /);
 });
 
-// allocations.test.ts compares the saved allocation table with the command's export; overlaid.test.ts saves the steps.
-const TESTED_ELSEWHERE: View[] = ['overview', 'timeline', 'allocations', 'steps'];
+// allocations.test.ts compares the saved allocation table with the command's export; overlaid.test.ts saves the steps, sql.test.ts a result.
+const TESTED_ELSEWHERE: View[] = ['overview', 'timeline', 'allocations', 'steps', 'sql'];
 test.for(VIEWS.filter((view) => !TESTED_ELSEWHERE.includes(view)))('everything in %s is saved', async (view: View, { open }) => {
   const page = await open(await serving(OOM, LEAK));
   await show(page, view);

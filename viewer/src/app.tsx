@@ -17,7 +17,7 @@ import { Transforms } from './shell/transforms';
 import { Trouble } from './shell/trouble';
 import { needGroups } from './state/groups';
 import { isOfRanks, readProgress } from './state/opened';
-import { device, file, scope, view } from './state/place';
+import { device, file, isOfJob, scope, view } from './state/place';
 import { reading } from './state/ranks';
 import { current, needNames, needMeaning, recording, recordings } from './state/recordings';
 import { trouble } from './state/trouble';
@@ -59,7 +59,7 @@ export function App() {
   const shown = view.value;
   // The ranks view belongs to no single recording.
   const hasTimeline = open && shown !== 'ranks';
-  const hasPanel = hasTimeline || (shown === 'ranks' && recordings.value !== null);
+  const hasPanel = hasTimeline || (isOfJob(shown) && recordings.value !== null);
   // If reading the names failed, showing another view asks for them again.
   useEffect(() => {
     if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));

@@ -15,6 +15,7 @@ mod advice;
 mod args;
 mod cli;
 mod commands;
+mod console;
 mod input;
 mod output;
 mod part;

@@ -65,7 +65,7 @@ impl LogicalExtensionCodec for Codec {
         ctx: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
         match read(buf) {
-            Some(of) => Ok(Arc::new(Recordings::new(of?, self.says.clone()))),
+            Some(of) => Ok(Arc::new(Recordings::new(of?, Arc::default(), self.says.clone()))),
             None => self.logical.try_decode_table_provider(buf, table, schema, ctx),
         }
     }
@@ -100,7 +100,7 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match read::<ScanData>(buf) {
-            Some(scan) => Ok(scan?.plan(self.says.clone())),
+            Some(scan) => Ok(scan?.plan(Arc::default(), self.says.clone())),
             None => self.physical.try_decode(buf, inputs, ctx, converter),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
                 groups: vec![vec![recordings()], vec![], vec![vec![], recordings()]],
                 limit: Some(9),
             };
-            let plan = scan.clone().plan(Says::default());
+            let plan = scan.clone().plan(Arc::default(), Says::default());
             assert_eq!(plan.properties().partitioning.partition_count(), 3);
             let mut bytes = Vec::new();
             let (codec, converter) = (Codec::new(Says::default()), DefaultPhysicalProtoConverter {});
@@ -175,7 +175,7 @@ mod tests {
             reading: ReadingOptions::default(),
         };
         let (name, codec) = (TableReference::bare("holders"), Codec::new(Says::default()));
-        let table = Arc::new(Recordings::new(of.clone(), Says::default()));
+        let table = Arc::new(Recordings::new(of.clone(), Arc::default(), Says::default()));
         let mut bytes = Vec::new();
         codec.try_encode_table_provider(&name, table.clone(), &mut bytes).unwrap();
         let context = TaskContext::default();

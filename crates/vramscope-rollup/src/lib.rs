@@ -10,7 +10,7 @@
 //! # Modules
 //! - `query`: a `Job` plans SQL. `provider`: a table; filters on rank, host and file select recordings. `scan`: the data source. `codec`:
 //!   plan and table as JSON for other machines. `cluster`: Ballista's scheduler, executor and client. `store`: S3, GS and HTTP as
-//!   streams.
+//!   streams. `rows`: a bounded result as values, for the SQL console of the page.
 //! - In one process, recordings are files of DataFusion's scan, distributed over one thread for each core. On a cluster, each is a
 //!   group and a task of Ballista. A custom plan node would not work: Ballista distributes a file scan, but runs all of a custom leaf
 //!   in each task.
@@ -23,6 +23,7 @@ mod codec;
 mod provider;
 mod query;
 mod reading;
+mod rows;
 mod scan;
 mod store;
 mod tables;
@@ -30,7 +31,8 @@ mod tables;
 pub use answers::{AnswerFormat, MOST_SHOWN};
 pub use cluster::{ClusterError, Executor, run_scheduler};
 pub use query::{Answered, Job, QueryError};
-pub use reading::ReadingOptions;
+pub use reading::{Held, ReadingOptions};
+pub use rows::{Bounds, RowColumn, Rows, tables};
 pub use store::{Stores, list_stored};
 
 /// Compiles the README's example with the tests.

@@ -17,7 +17,7 @@ use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 use vramscope_fleet::RankFile;
 
-use crate::reading::ReadingOptions;
+use crate::reading::{Held, ReadingOptions};
 use crate::scan::{Says, ScanData, Wanted};
 use crate::tables::{SqlTable, whose, whose_fields};
 
@@ -46,12 +46,13 @@ pub(crate) struct Of {
 #[derive(Debug)]
 pub(crate) struct Recordings {
     pub(crate) of: Of,
+    held: Arc<Held>,
     says: Says,
 }
 
 impl Recordings {
-    pub(crate) fn new(of: Of, says: Says) -> Self {
-        Self { of, says }
+    pub(crate) fn new(of: Of, held: Arc<Held>, says: Says) -> Self {
+        Self { of, held, says }
     }
 
     /// Returns the recordings that pass the filters.
@@ -131,7 +132,7 @@ impl TableProvider for Recordings {
             (Tasks::Each, _) => (chosen.into_iter().map(|recording| vec![vec![recording]]).collect(), 1),
         };
         let wanted = Wanted { table, columns, reading, at_once };
-        Ok(ScanData { wanted, groups, limit }.plan(self.says.clone()))
+        Ok(ScanData { wanted, groups, limit }.plan(Arc::clone(&self.held), self.says.clone()))
     }
 }
 

@@ -21,7 +21,7 @@ use vramscope_fleet::{RankFile, RankRow, RankSummary};
 use crate::answers::{AnswerFormat, Answers};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
-use crate::reading::ReadingOptions;
+use crate::reading::{Held, ReadingOptions};
 use crate::scan::{ROWS, Said, Says};
 use crate::tables::SqlTable;
 
@@ -31,9 +31,14 @@ const MEMORY: usize = 2 << 30;
 /// Why a query failed.
 #[derive(Debug, Error)]
 pub enum QueryError {
-    /// The query is invalid or not allowed, or its execution failed; one line.
-    #[error("{0}")]
-    Sql(String),
+    /// The query is invalid or not allowed, or its execution failed.
+    #[error("{text}")]
+    Sql {
+        /// The reason, in one line.
+        text: String,
+        /// The line and the column of the wrong word, from 1, if they are known.
+        at: Option<(u64, u64)>,
+    },
     /// The cluster failed.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -48,13 +53,31 @@ impl From<DataFusionError> for QueryError {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let line = lines.collect::<Vec<_>>().join(" ");
         let line = line.trim_start_matches("Error during planning: ");
-        Self::Sql(match line.split_once(" not supported: ") {
+        let text = match line.split_once(" not supported: ") {
             Some(("DDL" | "DML" | "Statement", what)) => {
                 format!("only queries that read are allowed, not {what}")
             }
-            _ => line.to_owned(),
-        })
+            // The parser's message is a Rust literal.
+            _ => {
+                match line.strip_prefix("SQL error: ParserError(\"").and_then(|rest| rest.strip_suffix("\")"))
+                {
+                    Some(message) => message.replace("\\\"", "\""),
+                    None => line.to_owned(),
+                }
+            }
+        };
+        let span = error.diagnostic().and_then(|told| told.span);
+        let at = span.map(|span| (span.start.line, span.start.column)).or_else(|| place_in(&text));
+        Self::Sql { text, at }
     }
+}
+
+/// Returns the position in a message of the parser, which ends in `at Line: 1, Column: 8`.
+fn place_in(text: &str) -> Option<(u64, u64)> {
+    let (_, place) = text.rsplit_once(" at Line: ")?;
+    let (line, column) = place.split_once(", Column: ")?;
+    let digits = column.find(|c: char| !c.is_ascii_digit()).unwrap_or(column.len());
+    Some((line.parse().ok()?, column[..digits].parse().ok()?))
 }
 
 /// The recordings of a job, and the options for queries.
@@ -109,7 +132,8 @@ impl Job {
         let runtime = Runtime::new()?;
         runtime.block_on(async {
             let says = Says::default();
-            let frame = self.frame("SELECT file, error, summary FROM summary", &says).await?;
+            let frame =
+                self.frame("SELECT file, error, summary FROM summary", &Arc::default(), &says).await?;
             let mut told: HashMap<String, Result<Box<RankSummary>, String>> = HashMap::new();
             for batch in frame.collect().await? {
                 let [files, errors, summaries] =
@@ -136,7 +160,7 @@ impl Job {
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
         let says = Says::default();
-        let frame = self.frame(sql, &says).await?;
+        let frame = self.frame(sql, &Arc::default(), &says).await?;
         let read = match self.cluster {
             Some(_) => self.read_by(&frame)?,
             None => Vec::new(),
@@ -176,7 +200,7 @@ impl Job {
     /// Collects read errors of other machines from the summaries, because executors do not report them.
     async fn ask_what_is_broken(&self, says: &Says) -> Result<(), QueryError> {
         let sql = "SELECT file, error FROM summary WHERE error IS NOT NULL";
-        for batch in self.frame(sql, says).await?.collect().await? {
+        for batch in self.frame(sql, &Arc::default(), says).await?.collect().await? {
             let [files, errors] = [0, 1].map(|column| batch.column(column).as_string_view());
             for (file, error) in files.iter().zip(errors).filter_map(|(file, error)| file.zip(error)) {
                 says.broken(file, error.to_owned());
@@ -186,13 +210,20 @@ impl Job {
     }
 
     /// Returns the plan of a statement.
-    async fn frame(&self, sql: &str, says: &Says) -> Result<DataFrame, QueryError> {
+    pub(crate) async fn frame(
+        &self,
+        sql: &str,
+        held: &Arc<Held>,
+        says: &Says,
+    ) -> Result<DataFrame, QueryError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = if self.at_once == 0 { cores } else { self.at_once };
-        let config = SessionConfig::new()
+        let mut config = SessionConfig::new()
             .with_batch_size(ROWS)
             .with_target_partitions(at_once)
             .with_information_schema(self.cluster.is_none());
+        // Errors then have the position of the wrong word.
+        config.options_mut().sql_parser.collect_spans = self.cluster.is_none();
         let (context, tasks) = match &self.cluster {
             None => {
                 let pool = Arc::new(FairSpillPool::new(MEMORY));
@@ -203,7 +234,10 @@ impl Job {
         };
         for table in SqlTable::ALL {
             let of = Of { table, recordings: self.recordings.clone(), tasks, reading: self.reading };
-            context.register_table(table.name(), Arc::new(Recordings::new(of, says.clone())))?;
+            context.register_table(
+                table.name(),
+                Arc::new(Recordings::new(of, Arc::clone(held), says.clone())),
+            )?;
         }
         // A query may only read recordings, not other data of the machine.
         let reads =

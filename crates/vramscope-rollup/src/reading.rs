@@ -1,7 +1,14 @@
-//! [`ReadingOptions`]: options for reading recordings.
+//! [`ReadingOptions`]: options for reading recordings. [`Held`]: recordings that are not read, because they are open in this process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use vramscope_session::Session;
 use vramscope_trace::formats::ReadOptions;
+
+/// Recordings that are open in this process, by the names of their files. A query does not read these files.
+pub type Held = HashMap<String, Arc<Session>>;
 
 /// Options for reading recordings, as data that can be sent to other machines.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

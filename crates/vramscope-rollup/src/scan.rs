@@ -27,12 +27,12 @@ use futures::StreamExt as _;
 use object_store::ObjectStore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::Sender;
-use vramscope_analysis::{Frames, History};
+use vramscope_analysis::{Cancel, Frames, History};
 use vramscope_export::{Table, arrow_batches, arrow_summaries};
-use vramscope_fleet::{RankFile, WorkOptions, read as read_recording, summaries};
+use vramscope_fleet::{RankFile, RankRow, WorkOptions, read as read_recording, summaries, summarize};
 use vramscope_report::Names;
 
-use crate::reading::ReadingOptions;
+use crate::reading::{Held, ReadingOptions};
 use crate::store::Stores;
 use crate::tables::{SqlTable, WHOSE, rows};
 
@@ -105,6 +105,7 @@ impl Says {
 #[derive(Debug, Clone)]
 pub(crate) struct RecordingsSource {
     wanted: Arc<Wanted>,
+    held: Arc<Held>,
     says: Says,
     schema: TableSchema,
     most_rows: usize,
@@ -113,10 +114,11 @@ pub(crate) struct RecordingsSource {
 
 impl ScanData {
     /// Returns the scan as a part of a plan.
-    pub(crate) fn plan(self, says: Says) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn plan(self, held: Arc<Held>, says: Says) -> Arc<dyn ExecutionPlan> {
         let schema = self.wanted.table.projected(&self.wanted.columns);
         let source = RecordingsSource {
             wanted: Arc::new(self.wanted),
+            held,
             says,
             schema: TableSchema::from(schema),
             most_rows: ROWS,
@@ -200,7 +202,7 @@ struct Opener {
 impl FileOpener for Opener {
     /// Reading starts when rows are requested, so that a waiting scan holds no memory.
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
-        let RecordingsSource { wanted, says, schema, most_rows, .. } = self.source.clone();
+        let RecordingsSource { wanted, held, says, schema, most_rows, .. } = self.source.clone();
         let (schema, limit) = (schema.table_schema().clone(), self.limit);
         Ok(Box::pin(async move {
             let started = futures::stream::once(async move {
@@ -208,34 +210,17 @@ impl FileOpener for Opener {
                 let out = stream.tx();
                 stream.spawn_blocking(move || {
                     let share = file.extensions.get::<Share>().map_or(&[] as &[_], Vec::as_slice);
-                    read(&wanted, share, most_rows, limit, &says, &out);
+                    let left = limit.unwrap_or(usize::MAX);
+                    let own = wanted.columns.iter().filter_map(|column| column.checked_sub(WHOSE)).collect();
+                    let schema = wanted.table.projected(&wanted.columns);
+                    let (wanted, held, says, out) = (&*wanted, &*held, &says, &out);
+                    Rows { wanted, own, schema, most_rows, held, says, out, left }.read(share);
                     Ok(())
                 });
                 stream.build()
             });
             Ok(started.flatten().boxed())
         }))
-    }
-}
-
-/// Reads the recordings of a share until no more rows are needed.
-fn read(
-    wanted: &Wanted,
-    share: &[RankFile],
-    most_rows: usize,
-    limit: Option<usize>,
-    says: &Says,
-    out: &Sender<Result<RecordBatch>>,
-) {
-    let own: Vec<usize> = wanted.columns.iter().filter_map(|column| column.checked_sub(WHOSE)).collect();
-    let schema = wanted.table.projected(&wanted.columns);
-    let rows = Rows { wanted, own, schema, most_rows, says, out, left: limit.unwrap_or(usize::MAX) };
-    let made = match wanted.table.export() {
-        Some(table) => rows.of_recordings(table, share),
-        None => rows.of_summaries(share),
-    };
-    if let Err(e) = made {
-        out.blocking_send(Err(e)).ok();
     }
 }
 
@@ -246,6 +231,7 @@ struct Rows<'s> {
     own: Vec<usize>,
     schema: SchemaRef,
     most_rows: usize,
+    held: &'s Held,
     says: &'s Says,
     out: &'s Sender<Result<RecordBatch>>,
     /// The number of rows still needed.
@@ -253,31 +239,62 @@ struct Rows<'s> {
 }
 
 impl Rows<'_> {
+    /// Reads the recordings of a share until no more rows are needed.
+    fn read(self, share: &[RankFile]) {
+        let out = self.out;
+        let made = match self.wanted.table.export() {
+            Some(table) => self.of_recordings(table, share),
+            None => self.of_summaries(share),
+        };
+        if let Err(e) = made {
+            out.blocking_send(Err(e)).ok();
+        }
+    }
+
     /// Emits rows of recordings, which are read one after the other, with one device in memory at a time.
     fn of_recordings(mut self, table: Table, recordings: &[RankFile]) -> Result<()> {
         for recording in recordings {
             if self.left == 0 || self.out.is_closed() {
                 break;
             }
-            let read = read_recording(&recording.place, self.wanted.reading.options(), Some(&Stores));
-            let trace = match read {
+            let file = recording.place.to_string();
+            if let Some(session) = self.held.get(&file) {
+                let positions = 0..session.trace().devices.len();
+                let histories = positions.filter_map(|at| session.history(at, &Cancel::default()).ok());
+                self.of_histories(table, recording, session.names(), histories)?;
+                continue;
+            }
+            let trace = match read_recording(&recording.place, self.wanted.reading.options(), Some(&Stores)) {
                 Ok(read) => read.trace,
                 Err(reason) => {
-                    self.says.broken(&recording.place.to_string(), reason);
+                    self.says.broken(&file, reason);
                     continue;
                 }
             };
             let frames = Frames::of(&trace);
             let names = Names { trace: &trace, frames: &frames };
-            let histories = (0..trace.devices.len()).map(|position| History::replayed(&trace, position));
-            for history in histories {
-                let (own, most_rows) = (self.own.clone(), self.most_rows);
-                let mut emit = |batch: RecordBatch| self.emit(recording, &batch);
-                arrow_batches(names, [&history], table, &own, most_rows, &mut emit)
-                    .map_err(|e| DataFusionError::External(e.into()))?;
-                if self.left == 0 {
-                    break;
-                }
+            let histories =
+                (0..trace.devices.len()).map(|position| Arc::new(History::replayed(&trace, position)));
+            self.of_histories(table, recording, names, histories)?;
+        }
+        Ok(())
+    }
+
+    /// Emits the rows of each device of a recording.
+    fn of_histories(
+        &mut self,
+        table: Table,
+        recording: &RankFile,
+        names: Names<'_>,
+        histories: impl Iterator<Item = Arc<History>>,
+    ) -> Result<()> {
+        for history in histories {
+            let (own, most_rows) = (self.own.clone(), self.most_rows);
+            let mut emit = |batch: RecordBatch| self.emit(recording, &batch);
+            arrow_batches(names, [&*history], table, &own, most_rows, &mut emit)
+                .map_err(|e| DataFusionError::External(e.into()))?;
+            if self.left == 0 {
+                break;
             }
         }
         Ok(())
@@ -292,13 +309,23 @@ impl Rows<'_> {
             store: Some(&Stores),
         };
         let recordings = &recordings[..recordings.len().min(self.left)];
-        let (rows, notes) = summaries(recordings, &options, &mut |_, _| {});
+        let held = |recording: &RankFile| {
+            let file = recording.place.to_string();
+            let summary = summarize(self.held.get(&file)?.recording()).map(Box::new);
+            Some(RankRow { rank: recording.rank.clone(), file, summary })
+        };
+        let in_memory: Vec<Option<RankRow>> = recordings.iter().map(held).collect();
+        let unread = recordings.iter().zip(&in_memory).filter(|(_, row)| row.is_none());
+        let unread: Vec<RankFile> = unread.map(|(recording, _)| recording.clone()).collect();
+        let (read, notes) = summaries(&unread, &options, &mut |_, _| {});
         notes.into_iter().for_each(|note| self.says.note(note));
-        for (recording, row) in recordings.iter().zip(&rows) {
+        let mut read = read.into_iter();
+        let rows = in_memory.into_iter().filter_map(|row| row.or_else(|| read.next()));
+        for (recording, row) in recordings.iter().zip(rows) {
             if let Err(reason) = &row.summary {
                 self.says.broken(&row.file, reason.clone());
             }
-            let batch = arrow_summaries(std::slice::from_ref(row), &self.own)
+            let batch = arrow_summaries(std::slice::from_ref(&row), &self.own)
                 .map_err(|e| DataFusionError::External(e.into()))?;
             if self.emit(recording, &batch).is_break() {
                 break;

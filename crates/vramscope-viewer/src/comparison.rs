@@ -20,8 +20,9 @@ pub(crate) fn compare(
     request: &DiffRequest,
     cancel: &Cancel,
 ) -> Result<Comparison, ViewError> {
-    let [a, b] = [of.a, of.b]
-        .map(|(file, device)| Ok::<_, ViewError>((&file.session, file.device(device)?.history().position())));
+    let [a, b] = [of.a, of.b].map(|(file, device)| {
+        Ok::<_, ViewError>((&*file.session, file.device(device)?.history().position()))
+    });
     let difference = difference(Both { a: a?, b: b? }, request, cancel)?;
     let names = of.map(|(file, _)| file.session.names());
     let at = request.at();

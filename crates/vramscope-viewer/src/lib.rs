@@ -22,6 +22,7 @@
 //!   the ranks' files, read on first use by position, never by path (`JobFiles`).
 //! - `server`: routes, the threads of open files, access checks. An open file has threads that share its data; some answer quick
 //!   questions, some slow ones. Closing the page's request cancels a question. Closing the file ends its threads and frees its memory.
+//!   The command brings the engine of the SQL console (`SqlEngine`).
 //! - `page`, `letters`: self-contained pages. `page/`: the built page, committed.
 
 mod about;
@@ -72,12 +73,14 @@ pub use error::ViewError;
 #[cfg(feature = "server")]
 pub use page::self_contained;
 pub use protocol::Note;
+#[cfg(feature = "server")]
+pub use protocol::{SqlAnswer, SqlColumn, SqlError, SqlFile, SqlTable};
 pub use questions::{Pace, Question};
 #[cfg(feature = "fleet")]
 pub use ranks::ranks_answer;
 pub use recording::OpenRecording;
 #[cfg(feature = "server")]
-pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server, SourceFolders};
+pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server, SourceFolders, SqlEngine};
 
 /// Compiles the README's example with the tests.
 #[cfg(doctest)]

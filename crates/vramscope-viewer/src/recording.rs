@@ -19,7 +19,7 @@ use crate::tags::TagsOfDevice;
 /// A recording, prepared for queries.
 #[derive(Debug)]
 pub struct OpenRecording {
-    pub(crate) session: Session,
+    pub(crate) session: Arc<Session>,
     about: About,
     pub(crate) devices: Vec<OpenDevice>,
 }
@@ -49,7 +49,7 @@ impl OpenRecording {
         let opened =
             |(timeline, tags, purposes)| OpenDevice::new(timeline, tags, Arc::clone(&frames)).told(purposes);
         let devices = devices?.into_iter().map(opened).collect();
-        Some(Self { about, devices, session })
+        Some(Self { about, devices, session: Arc::new(session) })
     }
 
     /// The first data that the page requests, as JSON: facts about the file, and the peaks of its devices.

@@ -4,7 +4,9 @@ use vramscope_analysis::By;
 use vramscope_testing::{Declarations, committed};
 use vramscope_trace::{Action, Category, Phase};
 
-use crate::protocol::{MARKERS, NONE, Note, Ranks, Recording, Source, SourceQuery};
+use crate::protocol::{
+    MARKERS, NONE, Note, Ranks, Recording, Source, SourceQuery, SqlAnswer, SqlQuery, SqlTables,
+};
 use crate::questions::Question;
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
@@ -76,6 +78,9 @@ fn the_page_reads_what_is_answered() {
     types.add::<Ranks<'_>>();
     types.add::<SourceQuery>();
     types.add::<Source>();
+    types.add::<SqlQuery>();
+    types.add::<SqlTables>();
+    types.add::<SqlAnswer>();
     types.add::<Question>();
     let answers = Question::answers(&mut types)
         .into_iter()

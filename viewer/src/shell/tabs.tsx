@@ -1,10 +1,10 @@
 import { entryAt } from '../numbers/at';
-import { VIEWS, VIEW_NAMES, view } from '../state/place';
+import { VIEWS, VIEW_NAMES, isOfJob, view } from '../state/place';
 import { current } from '../state/recordings';
 
 export function Tabs() {
-  // While no rank is open, only the view of all ranks has content.
-  const shown = VIEW_NAMES.filter((name) => current.value || name === 'ranks');
+  // While no rank is open, only the views of all ranks have content.
+  const shown = VIEW_NAMES.filter((name) => current.value || isOfJob(name));
   const keys = (e: KeyboardEvent) => {
     const at = shown.indexOf(view.value);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: shown.length - 1 }[e.key];

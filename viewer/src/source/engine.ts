@@ -1,6 +1,6 @@
 // The engine that answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
 
-import type { Note, Question, Source, SourceQuery } from './generated/view';
+import type { Note, Question, Source, SourceQuery, SqlAnswer, SqlTables } from './generated/view';
 
 /** A device by its file's position and its own position. */
 export interface DeviceAt {
@@ -22,6 +22,12 @@ export interface Job {
   read(rank: number): Promise<unknown>;
 }
 
+/** The SQL console of a served page. */
+export interface Console {
+  tables(): Promise<SqlTables>;
+  answer(sql: string, unwanted?: AbortSignal): Promise<SqlAnswer>;
+}
+
 /** Answers a `Question` in bytes (columns.ts). A question fails when its signal is aborted. */
 export interface Engine {
   /** Returns the open files as JSON, once every file is read. Meanwhile, `read` is called with the progress. */
@@ -39,6 +45,8 @@ export interface Engine {
   page: ((open: readonly number[], notesOn: (files: readonly number[]) => readonly Note[]) => Promise<Blob>) | null;
   /** Reads the source file of a frame from the folders of `--source`; null for a page without a server. */
   readSource: ((file: number, query: SourceQuery, unwanted?: AbortSignal) => Promise<Source>) | null;
+  /** Answers SQL queries; null for a page without a server. */
+  console: Console | null;
   /** All ranks of a job, with recordings that are read on demand; null if the page does not show a job. */
   job: Job | null;
   /** Closes a file and frees its memory. */

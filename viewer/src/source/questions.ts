@@ -39,6 +39,7 @@ export function askedOf(engine: Engine) {
     open: engine.open,
     page: engine.page,
     readSource: engine.readSource,
+    console: engine.console,
     close: engine.close,
   };
 }

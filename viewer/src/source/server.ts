@@ -1,7 +1,7 @@
 // The local server of `vramscope view`. It reads the files and answers each question; nothing leaves the machine.
 
-import type { Engine, Job, Progress } from './engine';
-import type { Source } from './generated/view';
+import type { Console, Engine, Job, Progress } from './engine';
+import type { Source, SqlAnswer, SqlQuery, SqlTables } from './generated/view';
 
 async function answer(path: string, init?: RequestInit): Promise<Response> {
   let response: Response;
@@ -47,6 +47,14 @@ const JOB: Job = {
   read: async (rank) => (await answer(`api/${rank}/read`, posted(null, undefined))).json(),
 };
 
+const CONSOLE: Console = {
+  tables: async () => (await (await answer('api/sql')).json()) as SqlTables,
+  answer: async (sql, unwanted) => {
+    const query: SqlQuery = { sql };
+    return (await (await answer('api/sql', posted(JSON.stringify(query), unwanted))).json()) as SqlAnswer;
+  },
+};
+
 /** `isOfRanks`: the page shows all ranks of a job. */
 export function server(isOfRanks = false): Engine {
   return {
@@ -73,6 +81,7 @@ export function server(isOfRanks = false): Engine {
     },
     readSource: async (file, query, unwanted) =>
       (await (await answer(`api/${file}/source`, posted(JSON.stringify(query), unwanted))).json()) as Source,
+    console: CONSOLE,
     close: async (file) => {
       await answer(`api/${file}/close`, posted(null, undefined));
     },

@@ -169,6 +169,7 @@ export function workers(parts: Parts, carried: readonly Content[] | null = null)
     tooLarge,
     job: null,
     readSource: null,
+    console: null,
     page: carried && (async (_open, notesOn) => documentWith(notesOn([...carried.keys()]))),
     open: async (file, read, unwanted) => {
       const at = files.push({ content: file }) - 1;

@@ -21,12 +21,16 @@ const TITLES = {
   compare: 'Compare',
   whatif: 'What-if',
   source: 'Source',
+  sql: 'SQL',
 } as const;
 
 export type ViewName = keyof typeof TITLES;
 export const VIEWS: Readonly<Record<ViewName, string>> = TITLES;
 /** The views of this page. */
 export const VIEW_NAMES = (Object.keys(TITLES) as ViewName[]).filter((name) => isOfRanks || name !== 'ranks');
+
+/** Whether a view needs no shown recording: those of all ranks of a job. */
+export const isOfJob = (name: ViewName) => name === 'ranks' || (isOfRanks && name === 'sql');
 
 /** The view until the user chooses one. */
 export const defaultView = signal<ViewName>(isOfRanks ? 'ranks' : 'overview');

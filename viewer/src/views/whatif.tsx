@@ -8,6 +8,7 @@ import { Button, Empty, Select, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { Sentence } from '../parts/sentence';
 import { Split } from '../parts/split';
+import { Stopped, UnderWay, useStoppable } from '../parts/stoppable';
 import { Table } from '../parts/table';
 import type { Tried } from '../source/generated/report';
 import type { Replay, ReplayTrust } from '../source/source';
@@ -133,50 +134,6 @@ function wrongDevice(): string | null {
     return `An overhead of ${bytes(overheadBytes())} leaves nothing of a device of ${bytes(bytesOfIt)}.`;
   }
   return null;
-}
-
-/** Like `useAnswer`, for a question that the user can stop. */
-function useStoppable<T>(scope: string, key: string | null, ask: ((unwanted: AbortSignal) => Promise<T>) | null) {
-  const [stopped, setStopped] = useState<string | null>(null);
-  const ending = useRef(new AbortController());
-  const isStopped = stopped !== null && stopped === key;
-  const end = ending.current.signal;
-  const answer = useAnswer(scope, key ?? '', ask && !isStopped ? (unwanted) => ask(AbortSignal.any([unwanted, end])) : null);
-  return {
-    answer,
-    stopped: isStopped,
-    stop: () => {
-      ending.current.abort();
-      ending.current = new AbortController();
-      setStopped(key);
-    },
-    again: () => setStopped(null),
-  };
-}
-
-/** The elapsed time of a request, and a button that stops it. */
-function UnderWay({ what, stop }: { what: string; stop: () => void }) {
-  const [seconds, setSeconds] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => setSeconds((n) => n + 1), 1000);
-    return () => clearInterval(timer);
-  }, []);
-  return (
-    <div class="waiting">
-      <p role="status">{what}.</p>
-      <p role="timer">{seconds > 0 ? `${count(seconds)} s` : ''}</p>
-      <Button onClick={stop}>Stop</Button>
-    </div>
-  );
-}
-
-function Stopped({ again }: { again: () => void }) {
-  return (
-    <div class="waiting">
-      <p role="status">Stopped.</p>
-      <Button onClick={again}>Continue</Button>
-    </div>
-  );
 }
 
 interface NumberFieldProps {

@@ -81,6 +81,7 @@ use super::is_stream;
 use super::view::{Serve, begin, until_it_ends};
 use crate::Found;
 use crate::advice::ADVICE;
+use crate::console::console;
 use crate::output::Output;
 use crate::part;
 use crate::progress::ByteProgress;
@@ -184,7 +185,7 @@ fn view(
 ) -> anyhow::Result<()> {
     // In the order of the page.
     files.sort_by(|a, b| a.rank.cmp(&b.rank));
-    let library = Arc::new(Library::of_ranks());
+    let library = Arc::new(Library::of_ranks().with_sql(console(Some(&files), &args.reading, args.no_cache)));
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
     let serving = begin(how, &library)?;
     let (rows, not_kept) = made(args, &files)?;

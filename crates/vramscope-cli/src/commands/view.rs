@@ -14,6 +14,7 @@ use vramscope::trace::ReadError;
 use vramscope::trace::formats::{ReadOptions, Recording};
 use vramscope::viewer::{Library, OpenFile, Server, SourceFolders, self_contained};
 
+use crate::console::console;
 use crate::input;
 use crate::output::Output;
 use crate::say::say;
@@ -113,7 +114,8 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     }
     let sources = SourceFolders::open(&args.source)
         .map_err(|(path, e)| anyhow!("--source {}: {e}", Shown::of(&path.display().to_string())))?;
-    let library = Arc::new(Library::default().with_sources(sources));
+    let library =
+        Arc::new(Library::default().with_sources(sources).with_sql(console(None, &args.reading, true)));
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
     let serving = begin(how, &library)?;
     for file in &args.files {

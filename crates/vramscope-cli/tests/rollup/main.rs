@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod cluster;
+mod console;
 mod questions;
 mod sql;
 mod stores;

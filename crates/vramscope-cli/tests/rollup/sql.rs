@@ -21,7 +21,7 @@ fn a_query_reads_recordings_and_nothing_else() {
         ("SELECT * FROM 'secret.csv'", "error: query: table 'datafusion.public.secret.csv' not found"),
         ("SELECT * FROM read_csv('secret.csv')", "error: query: table function 'read_csv' not found"),
         ("SELECT nothing FROM events", "error: query: Schema error: No field named nothing."),
-        ("SELEC rank", "error: query: SQL error: ParserError("),
+        ("SELEC rank", "error: query: Expected: an SQL statement, found: SELEC at Line: 1, Column: 1"),
         ("SELECT 1; SELECT 2", "error: query: "),
         ("", "error: query: "),
     ] {

@@ -21,6 +21,8 @@ mod recording;
 mod search;
 mod source;
 mod spent;
+#[cfg(feature = "server")]
+mod sql;
 mod timeline;
 mod transforms;
 
@@ -38,6 +40,8 @@ pub(crate) use recording::*;
 pub(crate) use search::*;
 pub(crate) use source::*;
 pub(crate) use spent::*;
+#[cfg(feature = "server")]
+pub use sql::*;
 pub(crate) use timeline::*;
 pub(crate) use transforms::*;
 

@@ -9,6 +9,7 @@ use vramscope_trace::formats::Recording;
 
 use super::open_file::OpenFile;
 use super::source::SourceFolders;
+use super::sql::SqlEngine;
 use crate::ViewError;
 
 /// The open recordings. Files from the command line are complete before the first answer; others may be dropped onto the page
@@ -24,6 +25,8 @@ pub struct Library {
     ranks: OnceLock<JobFiles>,
     /// The folders with the sources of the recorded programs.
     pub(crate) sources: SourceFolders,
+    /// Answers the queries of the SQL console, or the reason why there is none.
+    pub(super) sql: Result<Arc<dyn SqlEngine>, String>,
     reading: Mutex<Option<ReadProgress>>,
 }
 
@@ -62,6 +65,7 @@ impl Default for Library {
             ranks: OnceLock::new(),
             reading: Mutex::default(),
             sources: SourceFolders::default(),
+            sql: Err("the program that serves this page has no SQL engine".to_owned()),
         }
     }
 }
@@ -76,6 +80,12 @@ impl Library {
     #[must_use]
     pub fn with_sources(self, sources: SourceFolders) -> Self {
         Self { sources, ..self }
+    }
+
+    /// Answers the queries of the SQL console with this engine, or gives the reason why there is none.
+    #[must_use]
+    pub fn with_sql(self, engine: Result<Arc<dyn SqlEngine>, String>) -> Self {
+        Self { sql: engine, ..self }
     }
 
     /// Sets the ranks, and starts answering queries. The ranks' files have the first positions.

@@ -4,6 +4,7 @@ mod guard;
 mod library;
 mod open_file;
 mod source;
+mod sql;
 mod status;
 mod upload;
 
@@ -34,6 +35,7 @@ use guard::guard;
 pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
 pub use source::SourceFolders;
+pub use sql::SqlEngine;
 pub use upload::LARGEST_UPLOAD;
 
 /// A server on the loopback interface, under an address with a secret.
@@ -70,7 +72,11 @@ impl Server {
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
         let guard = Guard::OwnPage { port: self.port };
         let own = format!("/{}/", self.secret);
-        let state = AppState { library, decoding: Arc::new(Semaphore::new(MOST_DECODING)) };
+        let state = AppState {
+            library,
+            decoding: Arc::new(Semaphore::new(MOST_DECODING)),
+            querying: Arc::new(Semaphore::new(MOST_QUERYING)),
+        };
         let app = app(state, &self.secret, guard);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -119,11 +125,15 @@ const LIMITS: Limits = Limits {
 /// The maximum number of dropped files and ranks that are decoded concurrently; others wait.
 const MOST_DECODING: usize = 4;
 
+/// The maximum number of SQL queries that are answered concurrently; others wait.
+const MOST_QUERYING: usize = 2;
+
 /// The shared state of the routes.
 #[derive(Debug, Clone)]
 struct AppState {
     library: Arc<Library>,
     decoding: Arc<Semaphore>,
+    querying: Arc<Semaphore>,
 }
 
 impl FromRef<AppState> for Arc<Library> {
@@ -142,6 +152,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
         .route("/open", post(open))
         .route("/page", post(page_of))
         .route("/ranks", get(ranks))
+        .route("/sql", get(sql::tables).post(sql::answer).layer(DefaultBodyLimit::max(sql::LONGEST_SQL)))
         .route("/{file}/source", post(source_of))
         .route("/{file}/read", post(read))
         .route("/{file}/close", post(close))
@@ -204,7 +215,7 @@ async fn ranks(State(library): State<Arc<Library>>) -> Result<Response, StatusCo
 /// Reads a rank's recording, if it is not open, and returns its first data. The rank is identified by its position, so only
 /// files of the job can be opened.
 async fn read(
-    State(AppState { library, decoding }): State<AppState>,
+    State(AppState { library, decoding, .. }): State<AppState>,
     Path(position): Path<usize>,
 ) -> Result<Response, ViewError> {
     // Acquiring fails only if the semaphore is closed, which never happens.
@@ -234,7 +245,7 @@ async fn source_of(
 }
 
 async fn open(
-    State(AppState { library, decoding }): State<AppState>,
+    State(AppState { library, decoding, .. }): State<AppState>,
     Query(Name { name }): Query<Name>,
     headers: HeaderMap,
     body: Body,

@@ -101,7 +101,7 @@ impl OpenFile {
 }
 
 /// Cancels a query when its caller stops waiting and drops this.
-struct CancelOnDrop(Cancel);
+pub(super) struct CancelOnDrop(pub(super) Cancel);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

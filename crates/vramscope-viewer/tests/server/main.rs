@@ -7,6 +7,7 @@ mod dropped;
 mod log;
 mod ranks;
 mod security;
+mod sql;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -3,6 +3,7 @@
 
 mod cuda;
 mod cupy;
+mod failures;
 #[cfg(unix)]
 mod fork;
 mod history;

@@ -78,7 +78,7 @@ pub use replay::{
     BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, DynamicLine, EndBlock, Failure,
     Fit, FitReplay, FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, PlanReplay, PlanSource,
     Recommended, Recorded, RecordedPlan, Replay, ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions,
-    Reproduction, Setting, SettingChange, Tried, fit_on_device, fit_on_gpus,
+    Reproduction, Setting, SettingChange, StepPlan, Tried, fit_on_device, fit_on_gpus,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};

@@ -106,6 +106,9 @@ impl CachingAllocator {
         // A size that overflows exceeds every device and every plan.
         let bytes = size.checked_next_multiple_of(BLOCK_UNIT)?;
         let mut follower = lock(plan);
+        if follower.take_release() {
+            self.engine.release_cache().ok();
+        }
         let place = follower.place(pool, stream, bytes)?;
         let arena = self.engine.arena(ArenaKey { pool: PLANNED, stream });
         let placed = self.engine.malloc_planned(arena, place, size, None);

@@ -284,6 +284,14 @@ impl<O: Observer> Engine<O> {
         self.release(self.releasable().into_iter().filter(|a| stream.is_none_or(|s| a.key().stream == s)))
     }
 
+    /// Like [`free_all_blocks`](Self::free_all_blocks), without waiting for the streams that still use freed blocks: these stay.
+    ///
+    /// # Errors
+    /// As for [`free_all_blocks`](Self::free_all_blocks).
+    pub fn release_cache(&self) -> Result<(), DeviceError> {
+        self.release(self.releasable().into_iter())
+    }
+
     /// Like [`free_all_blocks`](Self::free_all_blocks), for one private pool and without waiting for streams.
     pub(crate) fn free_pool(&self, pool: PoolId) -> Result<(), DeviceError> {
         self.release(self.arenas.iter().filter(|a| a.key().pool == pool).cloned())
@@ -346,7 +354,7 @@ impl<O: Observer> Engine<O> {
     }
 
     /// Whether a capture of a CUDA graph is in progress.
-    pub(crate) fn is_capturing(&self) -> bool {
+    pub fn is_capturing(&self) -> bool {
         self.shared.is_capturing()
     }
 

@@ -254,8 +254,58 @@ pub struct PlanFollower {
     anchors: BTreeMap<u64, Option<usize>>,
     /// Streams in the order of first use; the default stream is not listed.
     streams: Vec<u64>,
+    adherence: Adherence,
     /// How the requests were served so far.
     pub usage: PlanUse,
+}
+
+/// Whether a program follows its plan.
+///
+/// A program that differs from the plan in as many requests as half a step runs without it, until whole steps match again: one at first,
+/// and twice as many after each such difference. It follows the plan from the beginning of a step on, where the fewest bytes are in use.
+#[derive(Debug)]
+struct Adherence {
+    follows: bool,
+    /// Requests since the last beginning of a step that matched, and those that differed.
+    matched: usize,
+    differed: usize,
+    /// Number of steps in a row that matched, and the number of those that are needed.
+    steps: u32,
+    needed: u32,
+    /// Whether the cache is of no more use: of the rules, or of the plan.
+    releases: bool,
+    /// Number of differing requests after which the rest of the plan's memory is released.
+    until_rest: Option<usize>,
+}
+
+impl Adherence {
+    fn new(follows: bool) -> Self {
+        let (matched, differed, steps, needed) = (0, 0, 0, 0);
+        Self { follows, matched, differed, steps, needed, releases: false, until_rest: None }
+    }
+
+    /// Counts a request, and whether it was the last one of the step. `length` is the number of requests of this part of the plan.
+    fn count(&mut self, is_expected: bool, is_last: bool, length: usize) {
+        *(if is_expected { &mut self.matched } else { &mut self.differed }) += 1;
+        if is_last {
+            let is_whole = self.matched >= length - length / 8;
+            self.steps = if is_whole { self.steps.saturating_add(1) } else { 0 };
+            (self.matched, self.differed) = (0, 0);
+            if !self.follows && self.steps >= self.needed {
+                (self.follows, self.releases, self.until_rest) = (true, true, None);
+            }
+        } else if self.follows && self.differed > length / 2 {
+            self.needed = self.needed.saturating_mul(2).max(1);
+            self.steps = 0;
+            // Blocks that are in use now are free after a step.
+            (self.follows, self.releases, self.until_rest) = (false, true, Some(length));
+        } else if let Some(rest) = self.until_rest.as_mut().filter(|_| !is_expected) {
+            *rest = rest.saturating_sub(1);
+            if *rest == 0 {
+                (self.releases, self.until_rest) = (true, None);
+            }
+        }
+    }
 }
 
 /// What a plan says about a request.
@@ -281,8 +331,21 @@ impl PlanFollower {
             count: 0,
             anchors,
             streams: Vec::new(),
+            adherence: Adherence::new(true),
             usage: PlanUse::default(),
         }
+    }
+
+    /// Joins a program that runs already. The plan has the requests of a step only, on these streams after the default stream. The first
+    /// request with a place is that after the end of the current step.
+    pub fn joining(plan: std::sync::Arc<Plan>, streams: Vec<u64>) -> Self {
+        Self { adherence: Adherence::new(false), is_lost: true, streams, ..Self::new(plan) }
+    }
+
+    /// Whether the allocator should release its cache now, before the next request. True once after the program began to follow its plan
+    /// or ceased to: the memory of the one is of no use to the other.
+    pub fn take_release(&mut self) -> bool {
+        std::mem::take(&mut self.adherence.releases)
     }
 
     /// Matches the next request: its pool, its stream, and its bytes rounded up to a multiple of 512.
@@ -293,6 +356,8 @@ impl PlanFollower {
         let stream = self.number_of(stream);
         self.recent[self.count % WINDOW] = key(size, stream);
         self.count += 1;
+        let (startup, step) = (self.plan.startup.len(), self.plan.step.len());
+        let length = if self.next < startup { startup.max(step) } else { step };
         let expected = self.plan.at(self.next).filter(|r| r.size == size && r.stream == stream).copied();
         if expected.is_some() {
             self.next = self.plan.after(self.next);
@@ -300,6 +365,12 @@ impl PlanFollower {
         self.is_lost |= expected.is_none();
         if self.is_lost && self.count >= WINDOW {
             self.find_again();
+        }
+        let follows = self.adherence.follows;
+        let is_last = expected.is_some() && self.next == startup;
+        self.adherence.count(expected.is_some(), is_last, length);
+        if !follows {
+            return Planned::Differs;
         }
         let Some(PlannedRequest { offset, .. }) = expected else { return Planned::Differs };
         let segment = self.plan.segments.get(stream as usize).copied().unwrap_or(0);
@@ -341,14 +412,18 @@ impl PlanFollower {
 /// The position after each window of the plan; `None` if windows with different next positions are equal.
 fn anchors(plan: &Plan) -> BTreeMap<u64, Option<usize>> {
     let mut anchors: BTreeMap<u64, Option<usize>> = BTreeMap::new();
+    let startup = plan.startup.len();
+    let first: Vec<u64> = plan.startup.iter().chain(&plan.step).map(PlannedRequest::key).collect();
+    let period = period(&first[startup..]);
+    // The same request of another copy of the step is as good.
+    let is_alike =
+        |a: usize, b: usize| a == b || (a.min(b) >= startup && a.abs_diff(b).is_multiple_of(period));
     let mut note = |window: &[u64], next: usize| {
         let found = anchors.entry(hash(window.iter().copied())).or_insert(Some(next));
-        if *found != Some(next) {
+        if found.is_some_and(|found| !is_alike(found, next)) {
             *found = None;
         }
     };
-    let startup = plan.startup.len();
-    let first: Vec<u64> = plan.startup.iter().chain(&plan.step).map(PlannedRequest::key).collect();
     for (i, window) in first.windows(WINDOW).enumerate() {
         note(window, plan.after(i + WINDOW - 1));
     }
@@ -360,6 +435,13 @@ fn anchors(plan: &Plan) -> BTreeMap<u64, Option<usize>> {
         note(&window, plan.after(startup + end));
     }
     anchors
+}
+
+/// Returns the length of the copies that the step of a plan consists of.
+fn period(step: &[u64]) -> usize {
+    let copies = (2..=step.len().min(4)).rev().filter(|&copies| step.len().is_multiple_of(copies));
+    let is_period = |&length: &usize| step.iter().zip(&step[length..]).all(|(a, b)| a == b);
+    copies.map(|copies| step.len() / copies).find(is_period).unwrap_or(step.len()).max(1)
 }
 
 /// Two windows with the same hash are taken as equal. A wrong position costs planned places, never correctness.
@@ -426,6 +508,56 @@ mod tests {
         let mut follower = PlanFollower::new(Arc::new(plan));
         assert_eq!(follow(&mut follower, &step[5..]), "ddddddddppppppp");
         assert_eq!(follow(&mut follower, &step), "p".repeat(20));
+    }
+
+    #[test]
+    fn a_lost_program_resumes_in_any_copy_of_the_step() {
+        let step: Vec<u64> = (1..=20).chain(1..=20).collect();
+        let plan = Plan::new(vec![PAGE], Vec::new(), requests(&step)).unwrap();
+        let mut follower = PlanFollower::new(Arc::new(plan));
+        assert_eq!(follow(&mut follower, &[1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12]), "ppddddddddp");
+    }
+
+    #[test]
+    fn a_running_program_follows_its_plan_from_the_next_step_on() {
+        let step: Vec<u64> = (1..=20).collect();
+        let others: Vec<u64> = (30..=45).collect();
+        let plan = Plan::new(vec![PAGE], Vec::new(), requests(&step)).unwrap();
+        let mut follower = PlanFollower::joining(Arc::new(plan), Vec::new());
+        assert_eq!(follow(&mut follower, &step[5..]), "d".repeat(15));
+        assert!(follower.take_release());
+        assert_eq!(follow(&mut follower, &step), "p".repeat(20));
+        assert!(!follower.take_release());
+
+        // After a step of other requests, it follows again once a whole step matched, and then two.
+        for needed in 1..=2 {
+            assert_eq!(follow(&mut follower, &others), "d".repeat(16));
+            assert!(follower.take_release());
+            for _ in 0..needed {
+                assert!(!follower.take_release());
+                assert_eq!(follow(&mut follower, &step), "d".repeat(20));
+            }
+            assert!(follower.take_release());
+            assert_eq!(follow(&mut follower, &step), "p".repeat(20));
+        }
+        // The second release is that of blocks which were in use at the first.
+        assert_eq!(follow(&mut follower, &others), "d".repeat(16));
+        assert!(follower.take_release());
+        assert_eq!(follow(&mut follower, &others), "d".repeat(16));
+        assert!(follower.take_release());
+        assert_eq!(follow(&mut follower, &others), "d".repeat(16));
+        assert!(!follower.take_release());
+    }
+
+    #[test]
+    fn a_running_program_has_the_streams_of_its_plan() {
+        let on = |stream| PlannedRequest { size: 512, stream, offset: Some(0) };
+        let plan = Plan::new(vec![PAGE, PAGE, PAGE], Vec::new(), vec![on(1), on(0), on(2)]).unwrap();
+        let mut follower = PlanFollower::joining(Arc::new(plan), vec![0x77, 0x55]);
+        let step = [0x77, 0, 0x55];
+        let mut ask = |stream| follower.request(PoolId::default(), stream, 512);
+        (1..6).for_each(|index| assert_eq!(ask(step[index % 3]), Planned::Differs));
+        assert!(step.iter().all(|&stream| matches!(ask(stream), Planned::At(_))));
     }
 
     #[test]

@@ -99,6 +99,14 @@ impl Metric {
         Self { all: large.plus(small), large, small }
     }
 
+    fn plus(self, other: Self) -> Self {
+        Self {
+            all: self.all.plus(other.all),
+            large: self.large.plus(other.large),
+            small: self.small.plus(other.small),
+        }
+    }
+
     /// Combines the statistics of both pools together and of each pool. If one pool was never used, the other pool's peak is the common
     /// peak.
     fn of(all: PartialStat, mut large: PartialStat, mut small: PartialStat) -> Self {
@@ -140,6 +148,28 @@ pub struct MemorySummary {
     pub oversize_allocations: PartialStat,
     /// Number of segments too large to be split (`max_split_size`).
     pub oversize_segments: PartialStat,
+}
+
+impl MemorySummary {
+    /// Returns the sum of two allocators on one device. A peak is known if only one of the two was used.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            num_ooms: self.num_ooms + other.num_ooms,
+            num_alloc_retries: self.num_alloc_retries + other.num_alloc_retries,
+            allocated_bytes: self.allocated_bytes.plus(other.allocated_bytes),
+            active_bytes: self.active_bytes.plus(other.active_bytes),
+            requested_bytes: self.requested_bytes.plus(other.requested_bytes),
+            reserved_bytes: self.reserved_bytes.plus(other.reserved_bytes),
+            inactive_split_bytes: self.inactive_split_bytes.plus(other.inactive_split_bytes),
+            allocation: self.allocation.plus(other.allocation),
+            active: self.active.plus(other.active),
+            segment: self.segment.plus(other.segment),
+            inactive_split: self.inactive_split.plus(other.inactive_split),
+            oversize_allocations: self.oversize_allocations.plus(other.oversize_allocations),
+            oversize_segments: self.oversize_segments.plus(other.oversize_segments),
+        }
+    }
 }
 
 /// Sums over the current blocks of one class: bytes and numbers of blocks.

@@ -1,6 +1,6 @@
 //! The part of a pool on one device.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use vramscope_basics::lock;
@@ -26,10 +26,24 @@ pub struct DevicePool {
     pub(super) engine: Arc<Engine<PoolObserver>>,
     pub(super) pool: Weak<super::Inner>,
     /// The plan that requests follow.
-    pub(super) plan: OnceLock<Mutex<PlanFollower>>,
+    plan: OnceLock<Mutex<PlanFollower>>,
+    /// Bytes of a plan that a running program joins, until its memory was compared with that of the rules.
+    joined: AtomicU64,
+    /// Whether the rules need less memory than the plan.
+    plan_dropped: AtomicBool,
 }
 
 impl DevicePool {
+    pub(super) fn new(engine: Arc<Engine<PoolObserver>>, pool: Weak<super::Inner>) -> Self {
+        Self {
+            engine,
+            pool,
+            plan: OnceLock::new(),
+            joined: AtomicU64::new(0),
+            plan_dropped: AtomicBool::new(false),
+        }
+    }
+
     /// Returns the device id.
     pub fn device_id(&self) -> i32 {
         self.engine.device_id()
@@ -128,7 +142,9 @@ impl DevicePool {
             return Ok(Allocation::of_no_bytes(arena));
         }
         let stack = self.engine.observer().history.capture(When::Malloc);
-        if let Some(plan) = self.plan.get() {
+        if let Some(plan) = self.plan.get()
+            && !self.plan_dropped.load(Ordering::Relaxed)
+        {
             return self.malloc_by_plan(plan, key, size, rounded, at_malloc, hooks, stack);
         }
         match self.engine.malloc(arena, size, rounded, stack, &DeviceHooks(hooks)) {
@@ -153,8 +169,15 @@ impl DevicePool {
         let planned = self.engine.arena(ArenaKey { pool: PLANNED, stream: key.stream });
         // A size that overflows exceeds every device and every plan.
         if let Some(bytes) = size.checked_next_multiple_of(BLOCK_UNIT) {
-            let place = lock(plan).place(key.pool, key.stream, bytes);
-            if let Some(place) = place {
+            let mut follower = lock(plan);
+            if !self.engine.is_capturing() && follower.take_release() {
+                drop(follower);
+                self.release_for_plan();
+                follower = lock(plan);
+            }
+            let place = follower.place(key.pool, key.stream, bytes);
+            drop(follower);
+            if let Some(place) = place.filter(|_| !self.plan_dropped.load(Ordering::Relaxed)) {
                 let placed = self.engine.malloc_planned(planned, place, size, stack);
                 lock(plan).usage.count_placed(bytes, placed.as_ref().err().copied());
                 if let Ok(grant) = placed {
@@ -168,6 +191,19 @@ impl DevicePool {
                 Ok(Allocation::new(if from_plan { planned } else { arena }, grant, at_malloc))
             }
             Err(e) => Err(self.observe_error(e.into())),
+        }
+    }
+
+    /// Releases the cache, because the program began or ceased to follow its plan. Drops a plan that a running program joins, if it needs
+    /// more memory than the rules.
+    #[cold]
+    fn release_for_plan(&self) {
+        let before = self.engine.reserved_bytes();
+        // An error of the device is that of a later request, if memory is short.
+        self.engine.release_cache().ok();
+        let joined = self.joined.swap(0, Ordering::Relaxed);
+        if joined > 0 && self.engine.reserved_bytes().saturating_add(joined) >= before {
+            self.plan_dropped.store(true, Ordering::Relaxed);
         }
     }
 
@@ -282,10 +318,20 @@ impl DevicePool {
     }
 
     /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream. All other
-    /// requests are served as without a plan. On a device without virtual memory, no request is planned. Only the first plan counts;
-    /// returns false for any other.
+    /// requests are served as without a plan. A program that differs from its plan in as many requests as half a step runs without it,
+    /// until whole steps match again; at each such change, the pool releases its cache. On a device without virtual memory, no request is
+    /// planned. Only the first plan counts; returns false for any other.
     pub fn follow_plan(&self, plan: Arc<Plan>) -> bool {
         self.plan.set(Mutex::new(PlanFollower::new(plan))).is_ok()
+    }
+
+    /// Like [`follow_plan`](Self::follow_plan), for a program that runs already: the plan has the requests of one step, on these streams
+    /// after the default stream. Requests get their places from the end of the current step on. Blocks from before stay where they are, and
+    /// may leave many pages that cannot be released. If these pages and the plan together are not less than the bytes reserved so far, the
+    /// plan is dropped.
+    pub fn join_plan(&self, plan: Arc<Plan>, streams: Vec<u64>) -> bool {
+        self.joined.store(plan.bytes(), Ordering::Relaxed);
+        self.plan.set(Mutex::new(PlanFollower::joining(plan, streams))).is_ok()
     }
 
     /// Returns how the requests were served since the pool follows a plan; `None` without a plan.

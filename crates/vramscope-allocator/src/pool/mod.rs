@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use thiserror::Error;
 use vramscope_trace::{Stage, TableFull, Trace, formats};
@@ -147,10 +147,7 @@ impl MemoryPool {
             engines.push(Arc::new(Engine::new(device, device_id, policy.clone(), observed)?));
         }
         let inner = Arc::new_cyclic(|pool: &Weak<Inner>| {
-            let devices = engines
-                .into_iter()
-                .map(|engine| DevicePool { engine, pool: pool.clone(), plan: OnceLock::new() })
-                .collect();
+            let devices = engines.into_iter().map(|engine| DevicePool::new(engine, pool.clone())).collect();
             Inner { devices, hooks, recorder, regions: Arc::default(), oom_observers: Mutex::default() }
         });
         Ok(Self { inner })

@@ -74,7 +74,7 @@ pub use error::ReplayError;
 pub use gpus::{Demand, Fit, FitReplay, GpuFit, fit_on_device, fit_on_gpus};
 pub use limitations::ReplayLimitation;
 pub use lower_bounds::LowerBounds;
-pub use plan::{DynamicLine, PlanReplay, PlanSource, RecordedPlan};
+pub use plan::{DynamicLine, PlanReplay, PlanSource, RecordedPlan, StepPlan};
 pub use run::{Failure, Outcome};
 pub use runs::{Replay, Reproduction};
 pub use setting_change::SettingChange;

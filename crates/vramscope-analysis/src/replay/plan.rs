@@ -20,7 +20,7 @@ use vramscope_trace::{FrameId, PoolId};
 
 use super::capacity::{ReplayDevice, UNLIMITED};
 use super::error::ReplayError;
-use super::program::StepKind;
+use super::program::{Program, Readings, StepKind};
 use super::run::{Outcome, Run};
 use super::runs::Replay;
 use super::start::request_start;
@@ -49,6 +49,38 @@ pub struct RecordedPlan {
     pub step: Option<usize>,
     /// Number of steps in the recording.
     pub steps: usize,
+}
+
+/// A plan of a step, for a program that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepPlan {
+    /// The plan. It has no requests before the step.
+    pub plan: Arc<Plan>,
+    /// The streams of the plan, in the order of first use, without the default stream.
+    pub streams: Vec<u64>,
+}
+
+impl StepPlan {
+    /// Plans the step that the recorded program repeats now: the last three complete steps make the same requests. `None` if they do not,
+    /// if a tenth of their bytes has no place, or if the requests exceed every device. Blocks from before the step have no place. Blocks that are live at the end of the recording
+    /// have none either, because their lifetimes are not known.
+    pub fn of(history: &History) -> Option<Self> {
+        let program = Program::of(history, &Readings::new());
+        let (mut requests, streams) = requests(history, &program);
+        let count = requests.len();
+        requests.iter_mut().filter(|request| request.end == count).for_each(|request| request.end = NEVER);
+        let steps = Steps::of(history, &AllocationCategories::of(history));
+        let cycle = last_cycle(history, &steps, &requests)?;
+        let places = placed(&requests, Some(&cycle), streams.len(), Startup::Runs, &Cancel::default());
+        let (segments, startup, step) = places.ok()??;
+        let placed = step.iter().filter(|request| request.offset.is_some());
+        let bytes = |sum: u128, request: &PlannedRequest| sum + u128::from(request.size);
+        if placed.fold(0, bytes) * 10 < step.iter().fold(0, bytes) * 9 {
+            return None;
+        }
+        let plan = Arc::new(Plan::new(segments, startup, step).ok()?);
+        Some(Self { plan, streams: streams.into_iter().filter(|&stream| stream != 0).collect() })
+    }
 }
 
 /// The outcome of a replay with a plan, before the allocator of a setting.
@@ -83,6 +115,9 @@ fn block(requested: u64) -> u64 {
     requested.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX)
 }
 
+/// The end of a block that is never freed. Sums with indices of requests do not overflow.
+const NEVER: usize = usize::MAX / 2;
+
 /// One request of the default pool.
 #[derive(Clone, Copy)]
 struct Request {
@@ -114,40 +149,13 @@ impl Replay<'_> {
     /// # Errors
     /// [`ReplayError::Cancelled`].
     pub(crate) fn plan(&self, steps: &Steps) -> Result<Option<RecordedPlan>, ReplayError> {
-        let (requests, streams) = self.requests();
+        let (requests, streams) = requests(self.history, &self.program);
         let cycle = cycle(self.history, steps, &requests);
-        let Some((segments, startup, step)) = placed(&requests, cycle.as_ref(), streams, &self.cancel)?
-        else {
-            return Ok(None);
-        };
+        let places = placed(&requests, cycle.as_ref(), streams.len(), Startup::Planned, &self.cancel)?;
+        let Some((segments, startup, step)) = places else { return Ok(None) };
         let plan = Plan::new(segments, startup, step).ok();
         let steps = steps.steps.len();
         Ok(plan.map(|plan| RecordedPlan { plan: Arc::new(plan), step: cycle.map(|cycle| cycle.step), steps }))
-    }
-
-    /// Returns all requests of the default pool in order, and the number of streams. The default stream is 0, others follow in the
-    /// order of first use.
-    fn requests(&self) -> (Vec<Request>, usize) {
-        let mut numbers: HashMap<u64, u32> = HashMap::from([(0, 0)]);
-        let mut requests = Vec::new();
-        let mut ends = Vec::new();
-        for step in self.program.steps.iter().filter(|step| step.kind == StepKind::Malloc) {
-            let (pool, stream) = self.program.arenas[step.arena as usize];
-            if pool != PoolId::default() {
-                continue;
-            }
-            let next = numbers.len() as u32;
-            let stream = *numbers.entry(stream).or_insert(next);
-            let a = &self.history.allocations[step.subject as usize];
-            let size = block(a.requested);
-            requests.push(Request { size, stream, from: a.from.index() as u32, end: 0 });
-            ends.push(a.to.index() as u32);
-        }
-        for (i, to) in ends.into_iter().enumerate() {
-            // A block that is freed at once is in use during its own request.
-            requests[i].end = requests.partition_point(|r| r.from < to).max(i + 1);
-        }
-        (requests, numbers.len())
     }
 
     /// Replays with a plan in front of the allocator of `policy`. `None` if the recording is too large for a plan. `done` is called after
@@ -224,15 +232,38 @@ impl Replay<'_> {
     }
 }
 
+/// Returns all requests of the default pool in order, and the streams in the order of first use. The default stream is the first.
+fn requests(history: &History, program: &Program) -> (Vec<Request>, Vec<u64>) {
+    let mut streams = vec![0];
+    let mut numbers: HashMap<u64, u32> = HashMap::from([(0, 0)]);
+    let mut requests = Vec::new();
+    let mut ends = Vec::new();
+    for step in program.steps.iter().filter(|step| step.kind == StepKind::Malloc) {
+        let (pool, stream) = program.arenas[step.arena as usize];
+        if pool != PoolId::default() {
+            continue;
+        }
+        let number = *numbers.entry(stream).or_insert_with(|| {
+            streams.push(stream);
+            streams.len() as u32 - 1
+        });
+        let a = &history.allocations[step.subject as usize];
+        let size = block(a.requested);
+        requests.push(Request { size, stream: number, from: a.from.index() as u32, end: 0 });
+        ends.push(a.to);
+    }
+    for (i, to) in ends.into_iter().enumerate() {
+        // A block that is freed at once is in use during its own request.
+        requests[i].end = requests.partition_point(|r| (r.from as usize) < to.index()).max(i + 1);
+    }
+    (requests, streams)
+}
+
 /// Returns the first of the steps that make the same requests as their successor; of several kinds, one of the most frequent. If there
 /// is none, returns the step with the median peak.
 fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle> {
-    let at = |moment: Moment| requests.partition_point(|r| r.from <= moment.index() as u32);
-    let ranges: Vec<Range<usize>> = steps.steps.iter().map(|s| at(s.from)..at(s.to)).collect();
-    let of = |range: &Range<usize>| &requests[range.clone()];
-    let alike = |a: &Range<usize>, b: &Range<usize>| {
-        a.len() == b.len() && of(a).iter().zip(of(b)).all(|(a, b)| a.is_alike(b))
-    };
+    let ranges = requests_of_steps(steps, requests);
+    let alike = |a: &Range<usize>, b: &Range<usize>| are_alike(requests, a, b);
     // Each kind of step: its first pair, and the number of pairs.
     let mut kinds: Vec<(usize, usize)> = Vec::new();
     for (i, pair) in ranges.windows(2).enumerate() {
@@ -247,11 +278,38 @@ fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle
     let most = kinds.iter().map(|&(_, count)| count).max();
     if let Some(&(step, _)) = kinds.iter().find(|&&(_, count)| Some(count) == most) {
         let (this, next) = (&ranges[step], &ranges[step + 1]);
-        let shift = least_live(history, of(this));
+        let shift = least_live(history, &requests[this.clone()]);
         return Some(Cycle { step, requests: this.start + shift..next.start + shift });
     }
     let step = steps.typical().filter(|&step| !ranges[step].is_empty())?;
     Some(Cycle { step, requests: ranges[step].clone() })
+}
+
+/// Returns the third last of the complete steps, if the last three make the same requests. Such steps make at least half of all requests:
+/// the layers of a model, or the chunks of a loop within a step, are not its steps.
+fn last_cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle> {
+    let ranges = requests_of_steps(steps, requests);
+    // The recording may end within the last step.
+    let last = ranges.len().checked_sub(2)?;
+    let is_like_last = |range: &&Range<usize>| are_alike(requests, range, &ranges[last]);
+    let count = ranges[..=last].iter().rev().take_while(is_like_last).count();
+    if count < 3 || ranges[last].len() * count < requests.len().div_ceil(2) {
+        return None;
+    }
+    let (this, next) = (&ranges[last - 2], &ranges[last - 1]);
+    let shift = least_live(history, &requests[this.clone()]);
+    Some(Cycle { step: last - 2, requests: this.start + shift..next.start + shift })
+}
+
+/// Returns the indices of the requests of each step.
+fn requests_of_steps(steps: &Steps, requests: &[Request]) -> Vec<Range<usize>> {
+    let at = |moment: Moment| requests.partition_point(|r| r.from <= moment.index() as u32);
+    steps.steps.iter().map(|step| at(step.from)..at(step.to)).collect()
+}
+
+fn are_alike(requests: &[Request], a: &Range<usize>, b: &Range<usize>) -> bool {
+    let (a, b) = (&requests[a.clone()], &requests[b.clone()]);
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_alike(b))
 }
 
 /// Returns the index of the request before which the fewest bytes are allocated; the first of several.
@@ -274,6 +332,15 @@ fn least_live(history: &History, requests: &[Request]) -> usize {
 /// The largest number of steps that a plan repeats as one, for blocks that live longer than a step.
 const MOST_STEPS: usize = 4;
 
+/// The requests before the steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Startup {
+    /// They are a part of the plan.
+    Planned,
+    /// They were served before the plan was made.
+    Runs,
+}
+
 /// The segments' sizes, the requests before the steps, and those of the step.
 type Places = (Vec<u64>, Vec<PlannedRequest>, Vec<PlannedRequest>);
 
@@ -285,6 +352,7 @@ fn placed(
     requests: &[Request],
     cycle: Option<&Cycle>,
     streams: usize,
+    before: Startup,
     cancel: &Cancel,
 ) -> Result<Option<Places>, ReplayError> {
     let (begin, length) = cycle.map_or((requests.len(), 0), |c| (c.requests.start, c.requests.len()));
@@ -304,7 +372,9 @@ fn placed(
         all.iter().enumerate().map(|(i, r)| Some((i, r.end.min(end)))).collect();
     // Blocks before the steps that are live when they begin, by size and stream, latest last.
     let mut live: HashMap<(u64, u32), Vec<usize>> = HashMap::new();
-    for (i, request) in all.iter().enumerate().take(begin).filter(|(_, r)| r.end > begin) {
+    let planned_before = if before == Startup::Planned { begin } else { 0 };
+    lifetimes[..begin - planned_before].fill(None);
+    for (i, request) in all.iter().enumerate().take(planned_before).filter(|(_, r)| r.end > begin) {
         live.entry((request.size, request.stream)).or_default().push(i);
     }
     // Requests whose place is that of an earlier one.
@@ -349,6 +419,7 @@ fn placed(
     let planned = planned.map(|(r, offset)| PlannedRequest { size: r.size, stream: r.stream, offset });
     let mut startup: Vec<PlannedRequest> = planned.collect();
     let step = startup.split_off(begin);
+    startup.truncate(planned_before);
     Ok(Some((segments, startup, step)))
 }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use vramscope_analysis::{
     Capacity, DeviceReplay, Frames, History, Plan, PlanReplay, PlanSource, PlannedRequest, ReplayOptions,
+    StepPlan,
 };
 use vramscope_trace::{PoolId, Trace, formats};
 
@@ -114,6 +115,11 @@ type Placed = (u32, u32, u64, u64);
 /// Runs the recorded requests against the plan alone, without any allocator. Returns the number of planned requests, or the two
 /// allocations that overlap. A request of another size than the plan's ends the check: from there the plan promises nothing.
 fn check(trace: &Arc<Trace>, plan: &Plan, steps: bool) -> Result<usize, (u32, u32)> {
+    check_from(0, trace, plan, steps)
+}
+
+/// Like [`check`], for a plan that begins with the request at this index.
+fn check_from(first: usize, trace: &Arc<Trace>, plan: &Plan, steps: bool) -> Result<usize, (u32, u32)> {
     let history = History::of(trace, 0);
     let mut streams: Vec<u64> = vec![0];
     let mut live: Vec<Placed> = Vec::new();
@@ -127,6 +133,7 @@ fn check(trace: &Arc<Trace>, plan: &Plan, steps: bool) -> Result<usize, (u32, u3
             streams.push(a.stream);
             streams.len() - 1
         });
+        let Some(n) = n.checked_sub(first) else { continue };
         let request: &PlannedRequest = if n < plan.startup().len() {
             &plan.startup()[n]
         } else if plan.step().is_empty() || (n >= whole && !steps) {
@@ -176,6 +183,19 @@ proptest! {
         prop_assert_eq!(plan.usage.in_use.requests + plan.usage.differing.requests, 0, "{:?}", plan.usage);
         prop_assert_eq!(plan.usage.planned.requests as usize, checked.unwrap());
         prop_assert!(plan.outcome.statistics.reserved.peak >= replay.lower_bounds.active);
+
+        // The plan of the step alone, as a running program makes it.
+        if let Some(StepPlan { plan: running, .. }) = StepPlan::of(&History::of(&trace, 0)) {
+            prop_assert!(running.startup().is_empty());
+            let sizes = |requests: &[PlannedRequest]| -> Vec<_> {
+                requests.iter().map(|request| (request.size, request.stream)).collect()
+            };
+            let whole = [plan.plan.startup(), plan.plan.step(), plan.plan.step(), plan.plan.step()].concat();
+            let step = sizes(running.step());
+            let first = sizes(&whole).windows(step.len()).position(|window| window == step).unwrap();
+            let checked = check_from(first, &trace, &running, true);
+            prop_assert!(checked.is_ok(), "{checked:?}");
+        }
     }
 
     #[test]
@@ -257,6 +277,20 @@ fn a_plan_reserves_no_more_than_the_blocks_need() {
     assert_eq!(default, 88 * MIB);
     assert_eq!(plan.usage.planned.requests, plan.usage.all().requests);
     assert_eq!(plan.made.map(|made| (made.step, made.steps)), Some((Some(0), 4)));
+}
+
+#[test]
+fn a_plan_of_the_step_alone_has_no_places_for_parameters() {
+    let of = |program: &Program| StepPlan::of(&History::of(&program.trace(), 0));
+    let StepPlan { plan, streams } = of(&training(5)).unwrap();
+    assert_eq!((plan.segments(), plan.startup().len(), plan.step().len()), (&[30 * MIB][..], 0, 4));
+    assert!(streams.is_empty());
+    // Three complete steps are needed, and the last one may be incomplete.
+    assert_eq!(of(&training(3)), None);
+    let mut other = training(5);
+    other.step(5, &[Act::Malloc { size: 5 * MIB, stream: 0 }], 0);
+    other.step(6, &[Act::Malloc { size: 5 * MIB, stream: 0 }], 0);
+    assert_eq!(of(&other), None, "the last steps differ");
 }
 
 #[test]

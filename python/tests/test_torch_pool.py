@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, needs_torch, python
+from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, events, needs_torch, python
 
 pytestmark = needs_torch
 
@@ -99,7 +99,7 @@ print(torch.cuda.memory_reserved() >> 20, pool.stats()["segment.all.allocated"])
     conf = "expandable_segments:True"
     assert prints(tmp_path, program) == "20 1"
     assert prints(tmp_path, program, PYTORCH_CUDA_ALLOC_CONF=conf) == "20 0"
-    assert prints(tmp_path, program, "large_segment_size_mb:64", PYTORCH_CUDA_ALLOC_CONF=conf) == "64 1"
+    assert prints(tmp_path, program, "max_split_size_mb:64", PYTORCH_CUDA_ALLOC_CONF=conf) == "20 1"
     assert "ValueError: settings: " in python(tmp_path, program, "max_split_size_mb:none").stderr
 
 
@@ -317,3 +317,259 @@ print(torch.cuda.memory_reserved() >> 30)
 """,
     )
     assert output.splitlines() == [f"60 (60, {60 << 30})", "70"]
+
+
+def test_a_part_of_a_program_has_its_own_pool(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+import threading
+def kinds(stats):
+    return [stats[f"{name}.all.current"] >> 20 for name in ("allocated_bytes", "reserved_bytes")]
+def empty(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+part = vramscope.torch.mem_pool("expandable_segments:True")
+outside = empty(30)
+with part as entered:
+    inside = empty(5)
+    with vramscope.torch.mem_pool() as other:
+        nested = empty(2)
+    thread = threading.Thread(target=lambda: empty(40))
+    thread.start()
+    thread.join()
+after = empty(3)
+print(*kinds(part.stats()), part.stats()["segment.all.allocated"], entered is part)
+print(*kinds(other.stats()), other.stats()["segment.all.allocated"])
+print(torch.cuda.memory_allocated() >> 20, torch.cuda.memory_reserved() >> 20, torch.cuda.max_memory_allocated() >> 20)
+# Its free memory serves no other request until it is released.
+place = inside.data_ptr()
+del inside
+print(empty(5).data_ptr() != place, kinds(part.stats()))
+with part:
+    print(empty(5).data_ptr() == place)
+part.empty_cache()
+print(*kinds(part.stats()))
+torch.cuda.reset_peak_memory_stats()
+print(torch.cuda.max_memory_allocated() >> 20)
+del outside, nested, after
+torch.cuda.empty_cache()
+print(torch.cuda.memory_allocated(), torch.cuda.memory_reserved())
+""",
+    )
+    lines = output.splitlines()
+    assert lines[0] == "5 20 0 True"
+    assert lines[1] == "2 20 1"
+    # The last tensor reuses the segment of the thread.
+    assert lines[2] == f"{30 + 5 + 2 + 3} {30 + 20 + 20 + 40} {30 + 5 + 2 + 40}"
+    assert lines[3:] == ["True [0, 20]", "True", "0 0", "35", "0 0"]
+
+
+def test_free_memory_of_a_part_is_released_when_others_need_it(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        POOL
+        + """
+def empty(gib):
+    return torch.empty(gib << 30, dtype=torch.uint8, device="cuda")
+part = vramscope.torch.mem_pool()
+with part:
+    empty(60)
+outside = empty(50)
+print(part.stats()["reserved_bytes.all.current"], torch.cuda.memory_reserved() >> 30)
+del outside
+with part:
+    inside = empty(70)
+print(torch.cuda.memory_reserved() >> 30, torch.cuda.memory_stats()["num_ooms"])
+try:
+    empty(50)
+except torch.OutOfMemoryError as error:
+    print(str(error)[:19])
+""",
+    )
+    assert output.splitlines() == ["0 50", "70 0", "CUDA out of memory."]
+
+
+def test_a_part_follows_a_plan_on_all_threads(tmp_path: Path) -> None:
+    program = (
+        """
+import sys, torch
+import vramscope.torch
+pool = vramscope.torch.use_pool(check=True)
+part = vramscope.torch.mem_pool(plan=sys.argv[1] if sys.argv[1:] else None, all_threads=True)
+part.record_history()
+"""
+        + TRAIN.replace("import torch, sys", "")
+        + """
+with part:
+    for _ in range(6): step()
+"""
+    )
+    recorded = python(tmp_path, program + "part.dump_snapshot('run.pickle')")
+    assert recorded.returncode == 0, recorded.stderr
+    planned = subprocess.run([COMMAND, "plan", "run.pickle", "-o", "run.plan"], cwd=tmp_path, capture_output=True)
+    assert planned.returncode == 0, planned.stderr
+    output = prints(
+        tmp_path,
+        program
+        + """
+served = part.plan_use()
+print(served["planned"][0], sum(count for count, _ in served.values()), pool.plan_use())
+""",
+        "run.plan",
+    )
+    followed, requests, nothing = output.split()
+    assert nothing == "{}"
+    assert int(followed) > 0.9 * int(requests) > 50, output
+
+
+def test_pytorchs_own_mem_pool_takes_segments_from_the_pool(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        """
+import torch
+import vramscope
+import vramscope.torch
+allocator = vramscope.torch.segment_allocator("expandable_segments:True", check=True)
+private = torch.cuda.MemPool(allocator)
+def empty(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+outside = empty(3)
+with torch.cuda.use_mem_pool(private):
+    inside, large = empty(3), empty(100)
+    # Out of memory is PyTorch's exception, and its allocator goes on.
+    try:
+        empty(100 << 10)
+    except torch.OutOfMemoryError:
+        print("out of memory")
+segments = torch.cuda.memory_snapshot()
+print(sorted(segment["total_size"] >> 20 for segment in segments if segment["segment_pool_id"] != (0, 0)))
+print(torch.cuda.memory_allocated() >> 20, torch.cuda.get_allocator_backend())
+print(vramscope.torch.segment_allocator() is allocator)
+try:
+    vramscope.torch.segment_allocator("max_split_size_mb:100")
+except vramscope.VramscopeError as error:
+    print(error)
+try:
+    vramscope.torch.mem_pool()
+except vramscope.VramscopeError as error:
+    print(error)
+del inside, large, private
+torch.cuda.empty_cache()
+print(torch.cuda.memory_reserved() >> 20)
+""",
+    )
+    lines = output.splitlines()
+    assert lines[:4] == ["out of memory", "[20, 100]", "106 native", "True"]
+    assert lines[4] == "this process has a pool already"
+    assert lines[5].startswith("call vramscope.torch.use_pool() at the start")
+    assert lines[6] == "20"
+
+
+# Expandable segments need 60 MiB for the three large blocks of a step, of which 40 MiB are in use.
+AUTO = """
+import sys, time, torch
+import vramscope.torch
+pool = vramscope.torch.use_pool(plan="auto", check=True)
+def empty(mib):
+    return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
+model = empty(30)
+def step():
+    small = [torch.empty(1000 * size, device="cuda") for size in range(1, 9)]
+    first, second, third = empty(10), empty(20), empty(10)
+    del first, third
+    fourth = empty(20)
+def counts():
+    return {name: count for name, (count, _) in pool.plan_use().items()}
+for steps in range(300):
+    step()
+    time.sleep(0.01)
+    if counts().get("planned", 0) > 100:
+        break
+"""
+
+
+def test_a_program_that_repeats_its_steps_gets_a_plan_of_its_own(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        AUTO
+        + """
+before = counts()
+for _ in range(10): step()
+after = counts()
+print(steps < 299, after["planned"] - before["planned"], sum(after.values()) - sum(before.values()))
+print(torch.cuda.max_memory_reserved() >> 20)
+torch.cuda.reset_peak_memory_stats()
+step()
+print(torch.cuda.max_memory_reserved() >> 20, torch.cuda.max_memory_allocated() >> 20)
+torch.cuda.synchronize()
+del model
+torch.cuda.empty_cache()
+print(torch.cuda.memory_allocated(), torch.cuda.memory_reserved())
+""",
+    )
+    first, before, after, nothing = output.splitlines()
+    assert first == "True 120 120"
+    reserved, allocated = map(int, after.split())
+    assert reserved - allocated <= 4 < int(before) - allocated
+    assert nothing == "0 0"
+
+
+def test_a_program_that_leaves_its_own_plan_goes_on_without_it_and_returns(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        AUTO
+        + """
+def other():
+    return [torch.empty(size * 5000, device="cuda") for size in range(1, 200)]
+before = counts()
+for _ in range(3): other()
+left = counts()
+for _ in range(20): step()
+again = counts()
+print(left["planned"] - before["planned"], again["planned"] > left["planned"])
+large = torch.empty(70 << 30, dtype=torch.uint8, device="cuda")
+print(torch.cuda.memory_stats()["num_ooms"])
+""",
+    )
+    assert output.splitlines() == ["0 True", "0"]
+
+
+def test_a_plan_that_needs_more_memory_than_the_rules_is_dropped(tmp_path: Path) -> None:
+    # Blocks that stay keep all pages in use, and the free memory between them is enough for a step.
+    blocks = "[torch.empty(3 << 19, dtype=torch.uint8, device='cuda') for _ in range({})]"
+    program = AUTO.replace("model = empty(30)", f"model = {blocks.format(40)}[::2]")
+    program = program.replace("first, second, third = empty(10), empty(20), empty(10)", f"others = {blocks.format(15)}")
+    program = program.replace("    del first, third\n    fourth = empty(20)\n", "")
+    output = prints(
+        tmp_path,
+        program.replace('if counts().get("planned", 0) > 100', "if steps == 99")
+        + """
+before = torch.cuda.max_memory_reserved()
+torch.cuda.reset_peak_memory_stats()
+for _ in range(10): step()
+print(counts()["planned"], torch.cuda.max_memory_reserved() <= before)
+""",
+    )
+    assert output == "0 True"
+
+
+def test_steps_that_do_not_repeat_get_no_plan(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        """
+import random, time, torch
+import vramscope.torch
+pool = vramscope.torch.use_pool(plan="auto", check=True)
+chance = random.Random(0)
+for _ in range(200):
+    live = [torch.empty(chance.randint(1, 1 << 20), device="cuda") for _ in range(chance.randint(1, 40))]
+    time.sleep(0.001)
+print(pool.plan_use())
+pool.record_history()
+torch.empty(1000, device="cuda")
+pool.dump_snapshot("run.pickle")
+""",
+    )
+    assert output == "{}"
+    assert events(tmp_path / "run.pickle")

@@ -11,17 +11,17 @@ import torch
 from vramscope._native import VramscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from vramscope._native import TorchPool
+    from vramscope._native import TorchPool, TorchPoolPart
 
 _VARIABLES = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 
 
-class Pool:
-    """vramscope's pool under PyTorch, returned by `use_pool`."""
+class _Requests:
+    """Requests with their own rules, cache and plan."""
 
-    def __init__(self, native: TorchPool) -> None:
+    def __init__(self, native: TorchPool | TorchPoolPart) -> None:
         self._native = native
 
     def stats(self, device: torch.device | str | int | None = None) -> dict[str, Any]:
@@ -29,8 +29,7 @@ class Pool:
 
         The peaks of the small and the large pool alone, and peak numbers of blocks, are not counted, and absent.
         """
-        stats: dict[str, Any] = torch.cuda.memory_stats(device)
-        return stats
+        return dict(_flat(self._native.stats(_index(device))))
 
     def plan_use(self, device: torch.device | str | int | None = None) -> dict[str, tuple[int, int]]:
         """Returns how the requests of a device were served: numbers of requests and their bytes, by outcome.
@@ -39,7 +38,7 @@ class Pool:
         them to these (`left`), they differ from the plan (`differing`), their place was `in_use`, or there was
         `no_memory` for it. Without a plan, the result is empty.
         """
-        return self._native.plan_use(torch.cuda._utils._get_device_index(device, optional=True))
+        return self._native.plan_use(_index(device))
 
     def record_history(self, max_entries: int = 1_000_000) -> None:
         """Records every request from now on, without stacks, and at most `max_entries` events of each device.
@@ -53,6 +52,39 @@ class Pool:
         self._native.dump_snapshot(path)
 
 
+class Pool(_Requests):
+    """vramscope's pool under PyTorch, returned by `use_pool`."""
+
+    def __init__(self, native: TorchPool) -> None:
+        super().__init__(native)
+        self._whole = native
+
+
+class MemPool(_Requests):
+    """A pool for a part of a program, returned by `mem_pool`. Its requests are those within `with pool:`."""
+
+    def __init__(self, native: TorchPoolPart, all_threads: bool) -> None:
+        super().__init__(native)
+        self._part = native
+        self._all_threads = all_threads
+
+    def __enter__(self) -> MemPool:
+        self._part.enter(self._all_threads)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._part.leave(self._all_threads)
+
+    def empty_cache(self) -> None:
+        """Releases the free memory of this pool."""
+        self._part.empty_cache()
+
+
+# The pool of this process, and PyTorch's object for its functions.
+_pool: Pool | None = None
+_allocator: Any = None
+
+
 def use_pool(settings: str | None = None, *, plan: str | os.PathLike[str] | None = None, check: bool = False) -> Pool:
     """Makes vramscope's pool the allocator of PyTorch's CUDA tensors, until the process ends.
 
@@ -60,33 +92,99 @@ def use_pool(settings: str | None = None, *, plan: str | os.PathLike[str] | None
     default, the pool has the settings of that variable. Call this function before the program uses a GPU.
 
     `plan` is a file of `vramscope plan`. Requests that follow it get their planned addresses, and all others are served
-    by the rules. `check=True` compares each block with all others in use, and raises RuntimeError if two overlap.
+    by the rules. `plan="auto"` plans the step that the program repeats, once it has repeated it; `expandable_segments`
+    is then on, if the settings do not turn it off. `check=True` compares each block with all others in use, and raises
+    RuntimeError if two overlap.
 
     `torch.cuda.memory_stats`, `memory_summary` and similar functions report on the pool. PyTorch refuses these for
-    every other allocator: `MemPool`, `_record_memory_history` and sharing of tensors with other processes.
+    every other allocator: `torch.cuda.MemPool`, `_record_memory_history` and sharing of tensors with other processes.
+    `mem_pool` takes the place of `torch.cuda.MemPool`.
 
     Raises VramscopeError if PyTorch uses a GPU already, if this build of PyTorch does not support other allocators, or
     on another system than Linux.
     """
-    try:
-        from vramscope._native import TorchPool
-    except ImportError:
-        raise VramscopeError("vramscope's pool for PyTorch works on Linux only") from None
+    global _pool
     if torch.cuda.is_initialized():
         raise VramscopeError("PyTorch has used a GPU already; call use_pool before the first tensor on a GPU")
-    if settings is None:
-        settings = next((os.environ[name] for name in _VARIABLES if name in os.environ), "")
-    native = TorchPool(_release(), settings, plan, check)
-    functions = native.functions()
-    allocator = torch._C._cuda_customAllocator(functions.pop("malloc"), functions.pop("free"))
-    for setter, address in functions.items():
-        getattr(allocator, setter)(address)
+    native, allocator = _native_pool(settings, plan, check)
     try:
         torch._C._cuda_changeCurrentAllocator(allocator)
     except RuntimeError as error:
         raise VramscopeError(f"PyTorch does not accept the pool: {error}") from error
     _report(native)
-    return Pool(native)
+    _pool = Pool(native)
+    return _pool
+
+
+def mem_pool(
+    settings: str | None = None, *, plan: str | os.PathLike[str] | None = None, all_threads: bool = False
+) -> MemPool:
+    """Returns a pool for a part of a program, like `torch.cuda.MemPool`: requests within `with pool:` are its own.
+
+    Call `use_pool` first. `settings` and `plan` are those of `use_pool`, and hold for this part of the program only. No
+    memory moves between the pool and the rest of the program, except when a request would fail: then all others release
+    their free memory. Tensors of the pool may live longer than `with pool:`. Requests during the capture of a CUDA
+    graph belong to the graph.
+
+    The pool serves the thread that enters it; with `all_threads=True`, all threads that are in no pool of their own,
+    such as those of a backward pass.
+
+    Raises VramscopeError without `use_pool`.
+    """
+    if _pool is None:
+        raise VramscopeError("call vramscope.torch.use_pool() at the start of the program; or see segment_allocator()")
+    torch.cuda.init()
+    return MemPool(_pool._whole.part(_settings(settings), plan), all_threads)
+
+
+def segment_allocator(settings: str | None = None, *, check: bool = False) -> Any:
+    """Returns an allocator for `torch.cuda.MemPool(allocator)`, if PyTorch's own allocator serves the program.
+
+    PyTorch divides the memory of such a pool into blocks. It takes the segments from vramscope's pool, which has the
+    rules of `settings`, and returns them to it. All pools of a process with this allocator share the free segments.
+
+    Raises VramscopeError if the process has a pool already.
+    """
+    global _allocator
+    if _allocator is None:
+        torch.cuda.init()
+        native, _allocator = _native_pool(settings, None, check)
+        native.serve_segments(torch.cuda.device_count())
+    elif settings is not None or check:
+        raise VramscopeError("this process has a pool already")
+    return _allocator
+
+
+def _native_pool(settings: str | None, plan: str | os.PathLike[str] | None, check: bool) -> tuple[TorchPool, Any]:
+    """Creates the pool of this process, and PyTorch's object for its functions."""
+    try:
+        from vramscope._native import TorchPool
+    except ImportError:
+        raise VramscopeError("vramscope's pool for PyTorch works on Linux only") from None
+    native = TorchPool(_release(), _settings(settings), plan, check)
+    functions = native.functions()
+    allocator = torch._C._cuda_customAllocator(functions.pop("malloc"), functions.pop("free"))
+    for setter, address in functions.items():
+        getattr(allocator, setter)(address)
+    return native, allocator
+
+
+def _settings(settings: str | None) -> str:
+    if settings is None:
+        settings = next((os.environ[name] for name in _VARIABLES if name in os.environ), "")
+    return settings
+
+
+def _index(device: torch.device | str | int | None) -> int:
+    index: int = torch.cuda._utils._get_device_index(device, optional=True)
+    return index
+
+
+def _flat(stats: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Returns the statistics by the names of `torch.cuda.memory_stats`, such as `segment.all.current`."""
+    for name in sorted(stats):
+        value = stats[name]
+        yield from _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
 
 
 def _release() -> tuple[int, int]:
@@ -100,8 +198,7 @@ def _report(native: TorchPool) -> None:
     """Answers PyTorch's questions about its allocator, which it refuses for every allocator but its own."""
 
     def memory_summary(device: torch.device | str | int | None = None, abbreviated: bool = False) -> str:
-        index = torch.cuda._utils._get_device_index(device, optional=True)
-        return native.summary(index, abbreviated)
+        return native.summary(_index(device), abbreviated)
 
     answers: Mapping[str, Callable[..., Any]] = {
         "_cuda_memoryStats": native.stats,

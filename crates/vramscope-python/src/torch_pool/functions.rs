@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use vramscope::trace::PoolId;
 
+use super::failure::Failure;
 use super::filter::StreamFilter;
-use super::pool::{Failure, POOL, StreamKey};
+use super::pool::{POOL, StreamKey};
 use super::throw::{Kind, throw};
 
 /// Name of a setter of `torch._C._cuda_CUDAAllocator`, or `malloc` and `free`, and the address of our function for it.

@@ -18,7 +18,8 @@ WIDTH = 768
 DROPOUT = 0.1
 
 BATCH = int(os.environ.get("BATCH", "8"))
-LENGTHS = [128, 256, 384, 512]
+# LENGTHS=512 makes all sequences equally long.
+LENGTHS = [int(length) for length in os.environ.get("LENGTHS", "128,256,384,512").split(",")]
 
 
 class Affine(nn.Module):

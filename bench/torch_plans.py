@@ -1,0 +1,134 @@
+"""Prints the reserved bytes of programs over their bytes in use, with PyTorch's settings and with plans.
+
+    bench/torch_plans.py --vramscope target/release/vramscope --python PYTHON [--only NAME]
+
+Each program of crates/vramscope-phantom/programs runs on a phantom GPU: with PyTorch's own allocator and default settings (`default`), with
+`expandable_segments:True` (`expandable`), and with vramscope's pool, whose rules have expandable segments too: with a plan of the default
+run (`plan`), and with a plan of its own first steps (`auto`). All numbers are peaks of the whole run, except `auto, later`: those of the
+steps after the plan. `floor` is the best packing of the default run that `vramscope plan` finds. `planned` is the part of the requested
+bytes at planned addresses, with `plan` and with `auto`.
+
+PYTHON has PyTorch, transformers and peft, and PYTHONPATH the package vramscope. A setting is `NAME=VALUE` after the program's name.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAMS = pathlib.Path(__file__).parent.parent / "crates" / "vramscope-phantom" / "programs"
+RUNS = {
+    "GPT-2": ["gpt2", "LENGTHS=512", "--iterations", "12"],
+    "GPT-2, 4 sequence lengths": ["gpt2", "--iterations", "12"],
+    "ResNet-50": ["resnet50", "--iterations", "12"],
+    "Llama": ["llama", "LENGTHS=512", "--iterations", "12"],
+    "Llama, 6 sequence lengths": ["llama", "--iterations", "12"],
+    "LoRA": ["lora", "--iterations", "12"],
+    "U-Net": ["unet", "--iterations", "12"],
+    "mixture of experts": ["moe", "--iterations", "12"],
+    "serving loop": ["serving", "--iterations", "60"],
+    "Llama, generation": ["generate"],
+}
+EXPANDABLE = "expandable_segments:True"
+SECONDS = 900
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vramscope", required=True)
+    parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
+    parser.add_argument("--only", default="", help="only the programs whose name contains this")
+    arguments = parser.parse_args()
+    columns = ["default", "expandable", "plan", "auto", "auto, later", "floor", "planned"]
+    print(f"{'program':<28}{'in use':>10}" + "".join(f"{column:>12}" for column in columns))
+    for name, program in RUNS.items():
+        if arguments.only in name:
+            with tempfile.TemporaryDirectory() as folder:
+                measure(arguments, name, program, folder)
+
+
+def measure(arguments, name, program, folder):
+    default = run(arguments, program, folder, "default", "")
+    command = [arguments.vramscope, "plan", f"{folder}/run.pickle", "-o", f"{folder}/run.plan", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    floors = json.loads(done.stdout)["devices"][0]["floors"]
+    expandable = run(arguments, program, folder, "expandable", EXPANDABLE)
+    plan = run(arguments, program, folder, "plan", EXPANDABLE)
+    auto = run(arguments, program, folder, "auto", EXPANDABLE)
+    ratios = [one["reserved"] / one["in use"] for one in (default, expandable, plan, auto)]
+    ratios += [auto["later"] or "", floors["packed_bytes"] / floors["active_bytes"]]
+    shown = "".join(f"{ratio:>12.3f}" if ratio else f"{'-':>12}" for ratio in ratios)
+    print(
+        f"{name:<28}{default['in use'] >> 20:>6,} MiB{shown}{plan['planned']:>7.0%}{auto['planned']:>5.0%}", flush=True
+    )
+
+
+def run(arguments, program, folder, kind, conf):
+    settings = [word for word in program[1:] if "=" in word]
+    options = [word for word in program[1:] if "=" not in word]
+    command = [arguments.vramscope, "phantom", "run", "--once", "--", arguments.python, __file__, "--inside"]
+    command += [kind, folder, str(PROGRAMS / f"{program[0]}.py"), "--one-thread", *options]
+    environment = os.environ | {"PYTORCH_CUDA_ALLOC_CONF": conf} | dict(word.split("=") for word in settings)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    found = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert found, f"{program} {kind}: {done.stderr[-2000:]}"
+    return json.loads(found[0].removeprefix("RESULT "))
+
+
+def inside(kind, folder, program, *options):
+    """Run a program in this process, and print its peaks."""
+    import torch
+
+    pool, later = None, Later()
+    if kind == "default":
+        torch.cuda.memory._record_memory_history(context=None)
+    elif kind in ("plan", "auto"):
+        import vramscope.torch
+
+        pool = vramscope.torch.use_pool(plan=f"{folder}/run.plan" if kind == "plan" else "auto")
+        if kind == "auto":
+            hook = sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook
+            hook(lambda *_: later.step(torch.cuda, pool))
+    sys.argv = [program, *options]
+    sys.path.insert(0, str(PROGRAMS))
+    runpy.run_path(program, run_name="__main__")
+    stats = torch.cuda.memory_stats()
+    reserved, in_use = (stats[f"{name}_bytes.all.peak"] for name in ("reserved", "active"))
+    result = {"reserved": max(reserved, later.reserved), "in use": max(in_use, later.in_use), "planned": 0}
+    result["later"] = reserved / in_use if later.has_begun else None
+    if pool:
+        served = pool.plan_use()
+        result["planned"] = served["planned"][1] / sum(size for _, size in served.values()) if served else 0
+    if kind == "default":
+        torch.cuda.memory._dump_snapshot(f"{folder}/run.pickle")
+    print("RESULT " + json.dumps(result))
+
+
+class Later:
+    """Resets the peaks after the second step with planned requests, and keeps those before."""
+
+    def __init__(self):
+        self.steps, self.has_begun, self.reserved, self.in_use = 0, False, 0, 0
+
+    def step(self, cuda, pool):
+        # A step on a phantom GPU takes less time than the search for a plan.
+        time.sleep(0.2)
+        self.steps += pool.plan_use().get("planned", (0, 0))[0] > 0
+        if self.steps == 2 and not self.has_begun:
+            self.has_begun = True
+            stats = cuda.memory_stats()
+            self.reserved, self.in_use = (stats[f"{name}_bytes.all.peak"] for name in ("reserved", "active"))
+            cuda.reset_peak_memory_stats()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--inside"]:
+        inside(*sys.argv[2:])
+    else:
+        main()

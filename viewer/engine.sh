@@ -32,6 +32,8 @@ fi
 # Unstable features: the standard library built for size, and no panic texts. Chrome 91, Firefox 89, Safari 16.4 and later have the
 # simd128 instructions.
 export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
+# `./test` lints with a driver of another compiler.
+unset RUSTC_WORKSPACE_WRAPPER
 export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128 --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 "$cargo" build --quiet --profile "$profile" -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
     -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size "${linker[@]}"

@@ -177,7 +177,7 @@ fn run(pool: &MemoryPool, steps: u64, seed: u64) {
     let blocks = Blocks::default();
     let mut chance = seed;
     let mut live = Vec::new();
-    let mut ask = |from: PoolId, stream: u64, size: u64, live: &mut Vec<u64>| {
+    let ask = |from: PoolId, stream: u64, size: u64, live: &mut Vec<u64>| {
         if let Ok(block) = device.malloc_from(from, stream, size) {
             live.push(blocks.keep(block));
         }

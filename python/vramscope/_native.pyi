@@ -132,7 +132,14 @@ class Recording:
         plan: str | os.PathLike[str] | None = None,
         device: int | None = None,
     ) -> answers.Replay: ...
-    def diff(self, other: Recording, *, device: int | None = None, at_step: int | None = None) -> answers.Diff: ...
+    def diff(
+        self,
+        other: Recording,
+        *,
+        device: int | None = None,
+        at_step: int | None = None,
+        promised: int | str | None = None,
+    ) -> answers.Diff: ...
     def check(
         self,
         *,

@@ -15,6 +15,30 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
 
+class AllocatorFinding(TypedDict):
+    """A known problem that a rule recognized, with its evidence."""
+
+    finding: str
+    """The rule, such as `stranded_cache`."""
+    bytes: int
+    """Bytes that the problem costs or concerns."""
+    certainty: str
+    """`certain`: events or an exact replay show it; `likely`: events show it, if the program goes on as before;
+    `possible`: only the end state shows it.
+    """
+    event: int | None
+    """The event that shows it; None if the end state does."""
+    stack: list[Frame]
+    """The stack of that event, innermost frame first."""
+    frames_left_out: NotRequired[int]
+    title: str
+    """The problem, in words."""
+    evidence: list[str]
+    """The evidence, in sentences."""
+    action: str
+    """What to change, in sentences."""
+
+
 class Amount(TypedDict):
     """Bytes and blocks."""
 
@@ -174,6 +198,8 @@ class Device(TypedDict):
     estimates: NotRequired[Estimates | None]
     """The peak with changes to the program, estimated with `budget` or after an out-of-memory failure."""
     leaks: list[Leak]
+    findings: list[AllocatorFinding]
+    """Known problems of programs with a caching allocator, most bytes first."""
     idle: NotRequired[Idle | None]
     """Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses."""
     referred_tensors: NotRequired[list[ReferredTensor] | None]
@@ -181,6 +207,10 @@ class Device(TypedDict):
     after the event. Only in recordings with `referrers=True`.
     """
     fragmentation: Fragmentations
+    private_pools: list[PrivatePool]
+    """The private pools at the end, most reserved bytes first."""
+    serving: NotRequired[ServingMemory | None]
+    """The parts of a program with a KV cache."""
     regions: list[Region]
     churn: list[Churn]
     quality: Quality
@@ -238,6 +268,8 @@ class DeviceDiff(TypedDict):
     end_allocated_bytes: Numbers
     end_reserved_bytes: Numbers
     end_segments: Numbers
+    promise: NotRequired[Promise | None]
+    """With `promised`: the bytes that the change should free, and those that it freed."""
 
 
 class DeviceUse(TypedDict):
@@ -970,6 +1002,30 @@ class PlanReplay(TypedDict):
     """The lines with the most bytes that were not at planned places, largest first."""
 
 
+class PrivatePool(TypedDict):
+    """A private pool at the end of the recording."""
+
+    pool: list[int]
+    segments: int
+    reserved_bytes: int
+    allocated_bytes: int
+    blocks: int
+    peak_allocated_bytes: int
+    """The most bytes that were allocated in it."""
+
+
+class Promise(TypedDict):
+    """The bytes that a change should free, and those by which B is lower than A; negative if B is higher."""
+
+    promised_bytes: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    end_allocated_bytes: int
+    end_reserved_bytes: int
+    sentences: list[str]
+    """A verdict, then the peaks and the end, in sentences."""
+
+
 class Quality(TypedDict):
     """How reliable the numbers are."""
 
@@ -1200,6 +1256,22 @@ class ServedRequests(TypedDict):
 
     requests: int
     bytes: int
+
+
+class ServingMemory(TypedDict):
+    """The memory of a program with a KV cache. All parts but the activations are those at the end, and add up to the
+    allocated bytes there.
+    """
+
+    weights_bytes: int
+    kv_cache_bytes: int
+    graphs_bytes: int
+    """Other blocks in private pools, such as those of CUDA graphs."""
+    other_bytes: int
+    activations_bytes: int
+    """The most bytes of other blocks that are freed before the end."""
+    activations_event: int | None
+    """The event of that peak; None before the first event."""
 
 
 class SettingDifference(TypedDict):

@@ -47,8 +47,8 @@ pub use categories::{
 };
 pub use diff::{
     CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedPart, DeviceDiff, DeviceHistory, Difference,
-    Feature, Finding, GroupPeakChange, GroupsInInterval, HolderChange, HoldersOf, LineDifference, RULES,
-    Rule, SettingDifference, StackDifference, changed_holders, changed_settings, group_peaks_of_both,
+    Feature, Finding, FreedBytes, GroupPeakChange, GroupsInInterval, HolderChange, HoldersOf, LineDifference,
+    RULES, Rule, SettingDifference, StackDifference, changed_holders, changed_settings, group_peaks_of_both,
     holders_of_both,
 };
 pub use estimates::{
@@ -56,16 +56,18 @@ pub use estimates::{
     NoEstimate, ProgramChange, Unrecorded, smallest_gpu_for,
 };
 pub use findings::{
-    Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory, LeakSuspect, OomCause, OomCauseKind,
-    OomCauses, OutOfMemory, Pin, Pins, ReferredTensor, Request, Unusable, UnusableBlocks, Uses, WINDOWS,
-    keeps_growing, largest_request, leak_suspects, ooms, referred_tensors, rises, tensor_text,
+    AllocatorFinding, Certainty, Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory,
+    IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins,
+    ReferredTensor, Request, StrandedCache, StrandedStream, UnbackedBytes, UnsplitGrowth, Unusable,
+    UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, referred_tensors,
+    rises, tensor_text,
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallPath, CallTree, Calls, CallsOf, ComparedNode, DeviceUse, Holder,
     HolderKey, IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse,
-    MeasuredUse, NO_GROUP, NoProperties, Node, NodeKind, NodeSet, Paths, Transform, Transforms,
-    compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes, interval_groups,
-    libraries, stack_key,
+    MeasuredUse, NO_GROUP, NoProperties, Node, NodeKind, NodeSet, Paths, PrivatePool, ServingMemory,
+    Transform, Transforms, compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes,
+    interval_groups, libraries, stack_key,
 };
 pub use history::{
     Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,

@@ -54,6 +54,11 @@ pub(crate) fn capacity(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     optional(value, |value| size("capacity", value))
 }
 
+/// `promised`: a number of bytes, a text such as `2GiB`, or None.
+pub(crate) fn promised(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    optional(value, |value| size("promised", value))
+}
+
 /// `budget`: a number of bytes, a text such as `24GiB`, or None.
 pub(crate) fn budget(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     optional(value, |value| size("budget", value))

@@ -294,17 +294,19 @@ impl Recording {
     }
 
     /// Changes from this recording to another, and the event where they diverge, as in `vramscope diff --json`. `at_step`
-    /// compares the peaks of that step, counted from 1, instead of those of the recordings.
-    #[pyo3(signature = (other, *, device=None, at_step=None))]
+    /// compares the peaks of that step, counted from 1, instead of those of the recordings. `promised`, in bytes or as `"2GiB"`, are bytes
+    /// that the change should free.
+    #[pyo3(signature = (other, *, device=None, at_step=None, promised=None))]
     fn diff<'py>(
         &self,
         py: Python<'py>,
         other: &Self,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
         #[pyo3(from_py_with = arguments::at_step)] at_step: Option<u32>,
+        #[pyo3(from_py_with = arguments::promised)] promised: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let other = Arc::clone(&other.0);
-        let request = DiffRequest { device, at_step };
+        let request = DiffRequest { device, at_step, promised };
         self.json(py, move |a, cancel| {
             Ok(json(&DiffJson::new(&a.session.diff(&other.session, &request, cancel)?))?)
         })

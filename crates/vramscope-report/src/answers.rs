@@ -130,6 +130,8 @@ pub struct DiffAnswers<'r> {
     pub settings: Vec<SettingDifference>,
     /// The compared events, as "At the end of step 3"; `None` compares at the peak of each.
     pub at: Option<String>,
+    /// Bytes that the change from the first recording to the second should free.
+    pub promised: Option<u64>,
     /// How the reader follows the report's advice.
     pub advice: Advice,
 }

@@ -208,7 +208,7 @@ pub fn changes_after_oom<L>(
 }
 
 /// The effect of a change other than a setting, in a sentence.
-fn remedy(remedy: &Remedy) -> String {
+pub(crate) fn remedy(remedy: &Remedy) -> String {
     let served = |peak: &u64| {
         let peak = bytes(*peak);
         format!("the request then succeeds, and reserved bytes peak at {peak} up to that event")

@@ -1,7 +1,7 @@
 //! Sentences about the differences between two recordings, shared by text, JSON and the page.
 
 use vramscope_analysis::{
-    Both, Cause, CodePlace, Difference, Finding, Holder, HolderChange, HolderKey, LeakSuspect,
+    Both, Cause, CodePlace, Difference, Finding, FreedBytes, Holder, HolderChange, HolderKey, LeakSuspect,
     LineDifference, Origin, Side,
 };
 
@@ -33,6 +33,40 @@ pub fn verdict(difference: &Difference, at: &str) -> String {
     };
     let [a, b] = [allocated.a, allocated.b].map(bytes);
     format!("{at}, B has {} {more} allocated than A: {b} instead of {a}{times}.", bytes(by.unsigned_abs()))
+}
+
+/// Compares the bytes that a change freed with those that it promised: a verdict, then the peaks and the end.
+pub fn promise(promised: u64, freed: &FreedBytes) -> Vec<String> {
+    let FreedBytes { peak_allocated, peak_reserved, end_allocated, end_reserved } = *freed;
+    let keeps = |freed: i64| u64::try_from(freed).is_ok_and(|freed| freed >= promised);
+    let peak = keeps(peak_allocated) && keeps(peak_reserved);
+    let end = keeps(end_allocated) && keeps(end_reserved);
+    let at_all = [peak_allocated, peak_reserved, end_allocated, end_reserved].iter().any(|&freed| freed > 0);
+    let promised = bytes(promised);
+    let verdict = match (peak, end) {
+        (true, true) => format!("B keeps the promise of {promised} at the peaks and at the end."),
+        (true, false) => format!("B keeps the promise of {promised} at the peaks, but not at the end."),
+        (false, true) => format!("B keeps the promise of {promised} at the end, but not at the peaks."),
+        (false, false) if at_all => {
+            format!("B frees less than the promised {promised} at the peaks and at the end.")
+        }
+        (false, false) => format!("B frees nothing of the promised {promised}."),
+    };
+    let less = |freed: i64| match freed {
+        0 => "is the same".to_owned(),
+        freed if freed > 0 => format!("is {} lower", bytes(freed.unsigned_abs())),
+        freed => format!("is {} higher", bytes(freed.unsigned_abs())),
+    };
+    let are = |freed: i64| less(freed).replacen("is", "are", 1);
+    vec![
+        verdict,
+        format!(
+            "The peak of allocated bytes {}, that of reserved bytes {}.",
+            less(peak_allocated),
+            less(peak_reserved)
+        ),
+        format!("At the end, allocated bytes {}, reserved bytes {}.", are(end_allocated), are(end_reserved)),
+    ]
 }
 
 /// Formats a factor, as `2.0` or `0.25`.
@@ -231,4 +265,28 @@ fn leak(names: &Names<'_>, first: &LeakSuspect, lines: usize) -> String {
         count(first.allocations),
         bytes(first.kept_bytes)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_kept_at_the_peaks_and_at_the_end() {
+        let verdict = |freed: [i64; 4]| {
+            let [peak_allocated, peak_reserved, end_allocated, end_reserved] = freed.map(|mib| mib << 20);
+            let freed = FreedBytes { peak_allocated, peak_reserved, end_allocated, end_reserved };
+            promise(100 << 20, &freed)[0].clone()
+        };
+        let kept = "B keeps the promise of 100.00 MiB at the";
+        assert_eq!(verdict([100, 120, 100, 100]), format!("{kept} peaks and at the end."));
+        assert_eq!(verdict([100, 120, 100, 0]), format!("{kept} peaks, but not at the end."));
+        // The cache keeps the freed blocks.
+        assert_eq!(verdict([100, 0, 100, 100]), format!("{kept} end, but not at the peaks."));
+        assert_eq!(
+            verdict([50, 0, 0, 0]),
+            "B frees less than the promised 100.00 MiB at the peaks and at the end."
+        );
+        assert_eq!(verdict([0, -20, 0, 0]), "B frees nothing of the promised 100.00 MiB.");
+    }
 }

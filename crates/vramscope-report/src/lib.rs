@@ -5,11 +5,14 @@
 //! # Modules
 //! - `text`, `json`, `junit`: one folder or file for each form, and in it one file for each section.
 //! - `names`, `changes`, `findings`, `estimates`, `doubts`, `trust`, `verdicts`: sentences that all forms and the page share.
+//! - `allocator_findings`: sentences about known problems of programs with a caching allocator.
+//! - `private_pools`: sentences about private pools and serving programs.
 //! - `shown`: the only module that makes a `Shown`, a foreign text that is safe to print. `Names` returns nothing else.
 //! - `advice`: how to record better, with the options of the recording program, and how to ask for more, with those of the program that
 //!   shows the report.
 
 mod advice;
+mod allocator_findings;
 mod answers;
 mod causes;
 pub mod changes;
@@ -20,6 +23,7 @@ mod fit;
 mod json;
 mod junit;
 mod names;
+mod private_pools;
 mod purposes;
 mod samples;
 mod shown;
@@ -30,6 +34,7 @@ mod trust;
 mod verdicts;
 
 pub use advice::Advice;
+pub use allocator_findings::FindingText;
 pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers, SampleAnswers, SpanAnswers};
 pub use doubts::not_followed;
 pub use fit::{fit, fit_end};
@@ -39,6 +44,7 @@ pub use json::{
 };
 pub use junit::{harmless_xml, junit};
 pub use names::Names;
+pub use private_pools::{private_pool, serving_parts};
 pub use purposes::because;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;

@@ -5,6 +5,7 @@ import { useCurrent, type Current } from '../parts/current';
 import type { Recording } from '../source/source';
 import { once } from '../state/asked';
 import { recording, source } from '../state/recordings';
+import { AllocatorFindingCards } from './overview/allocator-findings';
 import { CategoriesCard } from './overview/categories';
 import { EstimatesCard } from './overview/estimates';
 import { FactsCard } from './overview/facts';
@@ -40,6 +41,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
     <div class="overview" aria-busy={report === null}>
       <div class="overview-column">
         {report && <OutOfMemoryCards report={report} />}
+        {found && <AllocatorFindingCards findings={found.findings} />}
         {found && <EstimatesCard estimates={found.estimates} />}
         <OtherFailures open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}

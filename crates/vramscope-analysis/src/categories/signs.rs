@@ -258,6 +258,12 @@ const SIGNS: &[SignRule] = &[
         Has("kv_cache"),
         ("vllm/v1/worker/gpu_model_runner.py", "_allocate_kv_cache_tensors"),
     ),
+    rule(
+        Sign::KvCache,
+        "sglang/srt/mem_cache/",
+        Any,
+        ("sglang/srt/mem_cache/memory_pool.py", "_create_buffers"),
+    ),
     rule(Sign::KvCache, "", Has("setup_cache"), ("/home/user/model.py", "setup_caches")),
     rule(Sign::KvCache, "", Has("past_key_value"), ("generate.py", "_expand_past_key_values")),
     // Libraries.

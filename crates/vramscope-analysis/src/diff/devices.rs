@@ -36,6 +36,19 @@ pub struct DeviceDiff {
     pub highest: Vec<GroupPeakChange>,
 }
 
+/// The bytes by which the second of two recordings is lower, negative if it is higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreedBytes {
+    /// At the peak of allocated bytes of each.
+    pub peak_allocated: i64,
+    /// At the peak of reserved bytes of each.
+    pub peak_reserved: i64,
+    /// Allocated bytes at the end.
+    pub end_allocated: i64,
+    /// Reserved bytes at the end.
+    pub end_reserved: i64,
+}
+
 /// Events of one action and size that one recording has more often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangedEvents {
@@ -95,6 +108,17 @@ impl DeviceDiff {
             difference,
             highest,
         })
+    }
+
+    /// Returns the bytes that the second recording does not need any more.
+    pub fn freed(&self) -> FreedBytes {
+        let freed = |of: Both<u64>| of.difference().saturating_neg();
+        FreedBytes {
+            peak_allocated: freed(self.difference.peaks.map(|peaks: &Peaks| peaks.allocated.bytes)),
+            peak_reserved: freed(self.difference.peaks.map(|peaks: &Peaks| peaks.reserved.bytes)),
+            end_allocated: freed(self.end.map(|end| end.allocated)),
+            end_reserved: freed(self.end.map(|end| end.reserved)),
+        }
     }
 
     /// Whether all events are the same, one by one.

@@ -19,7 +19,7 @@ mod rules;
 mod settings;
 
 pub use code_places::CodePlace;
-pub use devices::{ChangedEvents, DeviceDiff};
+pub use devices::{ChangedEvents, DeviceDiff, FreedBytes};
 pub use group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 pub use holder_changes::{HolderChange, HoldersOf, changed_holders, holders_of_both};
 pub use marks::Feature;

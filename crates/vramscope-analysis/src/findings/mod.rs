@@ -7,17 +7,27 @@
 //! - `out_of_memory`: failed requests, with the memory state at each.
 //! - `referrers`: tensors whose referrers the program named.
 //! - `oom_causes`: why a request failed, each cause in bytes.
+//! - `allocator_findings`: known problems of programs with a caching allocator; `stranded` and others have their rules.
 
+mod allocator_findings;
 mod fragmentation;
 mod idle;
+mod ineffective_advice;
+mod late_block;
 pub(crate) mod leaks;
 mod oom_causes;
 mod out_of_memory;
 mod pins;
 mod referrers;
+mod stranded;
+mod unbacked;
+mod unsplit_growth;
 
+pub use allocator_findings::{AllocatorFinding, Certainty};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
+pub use ineffective_advice::IneffectiveAdvice;
+pub use late_block::LateBlock;
 pub(crate) use leaks::{ActiveRange, drop_made_once, falls_back};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub(crate) use oom_causes::{Failing, Inside, OWN_CONTEXT, Pending};
@@ -26,3 +36,7 @@ pub(crate) use out_of_memory::is_at_limit;
 pub use out_of_memory::{OutOfMemory, ooms};
 pub use pins::{Pin, Pins};
 pub use referrers::{ReferredTensor, referred_tensors, tensor_text};
+pub(crate) use stranded::stranded_cache;
+pub use stranded::{StrandedCache, StrandedStream};
+pub use unbacked::UnbackedBytes;
+pub use unsplit_growth::UnsplitGrowth;

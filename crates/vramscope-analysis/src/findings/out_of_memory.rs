@@ -5,10 +5,11 @@ use vramscope_engine::Policy;
 use vramscope_trace::{Action, StackId};
 
 use super::fragmentation::{Fragmentation, Request};
-use super::oom_causes::{Failing, Inside, OomCauses, Pending};
+use super::late_block::{LateBlock, Waited};
+use super::oom_causes::{Failing, Inside, OomCauses};
 use super::pins::Pins;
 use crate::groups::{Holder, by_line};
-use crate::history::{Allocation, Counters, History, Layout, Moment, is_release};
+use crate::history::{Counters, History, Layout, Moment};
 use crate::stacks::Frames;
 
 /// Whether a request of `rounded` bytes failed at a limit on reserved bytes, such as `per_process_memory_fraction`. This is the
@@ -44,6 +45,8 @@ pub struct OutOfMemory {
     pub stack: Option<StackId>,
     /// The lines that held the allocated bytes, most bytes first.
     pub holders: Vec<Holder>,
+    /// A block that fits the request, and became free too late for it; `None` for a failure in a replay.
+    pub late_block: Option<LateBlock>,
 }
 
 impl OutOfMemory {
@@ -87,6 +90,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
     let device_free = e.device_free().unwrap_or(0);
     let (counters, at_limit) = (layout.counters(), is_at_limit(&history.policy, e.size, device_free));
     let fragmentation = Fragmentation::in_layout(history, &layout, request);
+    let waited = Waited::for_request(history, event);
     let failing = Failing {
         policy: &history.policy,
         settings_are_known: history.trace().settings.is_some(),
@@ -97,7 +101,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         device_total: history.device().total_bytes,
         at_limit,
         inside: Inside::of(&history.policy, layout.allocated().map(|a| (a.size, a.requested))),
-        pending: pending(history, &layout, event, request),
+        pending: waited.pending(&layout, request),
         idle: idle(history, &layout, event, request),
     };
     OutOfMemory {
@@ -113,41 +117,8 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         pins: Pins::at(history, frames, &layout),
         stack: e.stack,
         holders: by_line(history, frames, layout.allocated()),
+        late_block: LateBlock::of(&waited, &layout, request),
     }
-}
-
-/// Returns the freed blocks that waited for another stream when the request of `event` looked for a block.
-///
-/// Before a request fails, PyTorch's allocator waits for the streams and releases cached segments (`release_cached_blocks`). Then
-/// it asks the device again, but does not look for a block again. So a block that became free in between may fit but serve
-/// nothing.
-fn pending(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> Pending {
-    let events = &history.device().events;
-    // Within the request, frees complete and segments are released, but the program makes no other requests.
-    let is_within =
-        |&e: &usize| events.actions()[e] == Action::FreeCompleted || is_release(events.actions()[e]);
-    let first = (0..event).rev().take_while(is_within).last().unwrap_or(event);
-    let has_waited = |a: &&Allocation| {
-        let Some((freed, to)) = a.freed.event().zip(a.to.event()) else { return false };
-        let stack = |e| events.get(e).stack;
-        let is_at_once = || to <= freed + 1 && stack(freed) == stack(to);
-        (first..event).contains(&to) && freed < first && !is_at_once()
-    };
-    let usable: Vec<_> = layout
-        .free_blocks()
-        .into_iter()
-        .filter(|free| request.cannot_use(free, &history.policy).is_none())
-        .collect();
-    let is_usable = |a: &&Allocation| {
-        usable.iter().any(|free| free.address <= a.address && a.address - free.address < free.size)
-    };
-    let waited: u64 = if usable.is_empty() {
-        0
-    } else {
-        history.allocations.iter().filter(has_waited).filter(is_usable).map(|a| a.size).sum()
-    };
-    let waiting = layout.counters().active.saturating_sub(layout.counters().allocated);
-    Pending { fitting: waited, waiting }
 }
 
 /// Returns the free bytes of other streams that are idle: a stream is idle if it made none of the later half of all requests

@@ -9,6 +9,8 @@
 //! - `call_tree`: live memory as a tree of the user's calls.
 //! - `libraries`: memory beside PyTorch's allocator, by library.
 //! - `device_use`: the driver's count of a device's memory, and what the recording explains of it.
+//! - `private_pools`: memory that serves only the requests of one pool.
+//! - `serving`: the memory of a program with a KV cache, in parts.
 //! - `layers`: live memory as a tree of the model's modules.
 
 mod amount;
@@ -21,7 +23,9 @@ mod interval_totals;
 mod keys;
 mod layers;
 mod libraries;
+mod private_pools;
 mod properties;
+mod serving;
 
 pub use amount::Amount;
 pub use call_paths::{CallPath, Calls, CallsOf, NO_GROUP, NodeKind, NodeSet, Paths, Transform, Transforms};
@@ -39,5 +43,9 @@ pub use keys::{By, Holder, HolderKey, frame_key, stack_key};
 pub use layers::Layer;
 pub(crate) use layers::layers;
 pub use libraries::{LibraryUse, libraries};
+pub use private_pools::PrivatePool;
+pub(crate) use private_pools::private_pools;
 pub(crate) use properties::KnownProperties;
 pub use properties::{AllocationProperties, NoProperties};
+pub use serving::ServingMemory;
+pub(crate) use serving::serving_memory;

@@ -42,6 +42,13 @@ pub struct FreeBlock {
     pub whole_segment: bool,
 }
 
+impl FreeBlock {
+    /// Whether the block has the byte at `address`.
+    pub fn contains(&self, address: u64) -> bool {
+        self.address <= address && address - self.address < self.size
+    }
+}
+
 impl<'h> Layout<'h> {
     /// Returns the layout at `moment`.
     pub fn at(history: &'h History, moment: Moment) -> Self {
@@ -75,6 +82,13 @@ impl<'h> Layout<'h> {
             layout.active.sort_unstable_by_key(|&id| (allocations[id as usize].address, id));
         }
         layouts
+    }
+
+    /// Returns the layout without the blocks that are freed and wait for another stream.
+    #[must_use]
+    pub(crate) fn once_waited(&self) -> Self {
+        let is_allocated = |&&id: &&u32| self.allocations[id as usize].is_allocated_at(self.moment);
+        Self { active: self.active.iter().filter(is_allocated).copied().collect(), ..self.clone() }
     }
 
     /// The moment of this layout.

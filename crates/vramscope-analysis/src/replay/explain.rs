@@ -92,6 +92,7 @@ fn explain(
         pins: Pins::of(history, frames, places(&run.allocator, &live).into_iter()),
         stack: event.and_then(|e| e.stack),
         holders: by_line(history, frames, live.iter()),
+        late_block: None,
     }
 }
 

@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::unsplit::unsplit_growth;
 use crate::basics::Cancel;
-use crate::findings::{LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OutOfMemory};
+use crate::findings::{
+    AllocatorFinding, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OutOfMemory,
+};
 use crate::history::{History, Moment};
-use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Replay};
+use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
 use crate::steps::Steps;
 
 /// A change, other than of settings, that makes a run fit, with the peak of reserved bytes in a replay of that change.
@@ -24,16 +27,17 @@ pub enum Remedy {
     LargerDevice(Nearest, u64),
 }
 
-/// Findings about the out-of-memory events of a recording that go beyond the allocator's state.
+/// Findings about a recording and its out-of-memory events that go beyond the allocator's state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Diagnosis {
     pub(crate) best_setting: Option<BestSetting>,
     pub(crate) remedy: Option<Remedy>,
+    pub(crate) findings: Vec<AllocatorFinding>,
 }
 
 impl Diagnosis {
     /// Weighs leaks in all of `ooms`, and replays the first one without single settings. `growth` is the number of bytes that the
-    /// program gains per step.
+    /// program gains per step. Without an out of memory, only settings that often cost memory are replayed.
     pub(crate) fn of(
         history: &History,
         ooms: &mut [OutOfMemory],
@@ -44,13 +48,23 @@ impl Diagnosis {
         for oom in &mut *ooms {
             weigh_leaks(history, oom, leaks);
         }
-        let Some(oom) = ooms.first_mut() else { return Self::default() };
+        let policy = &history.policy;
+        let has_setting = policy.max_split_size.is_some() && policy.release().is_some();
+        if ooms.is_empty() && !has_setting {
+            return Self::default();
+        }
         let Ok(replay) = Replay::of_unless(history, cancel) else { return Self::default() };
+        let mut findings: Vec<AllocatorFinding> =
+            unsplit_growth(history, &replay).map(AllocatorFinding::UnsplitGrowth).into_iter().collect();
+        let Some(oom) = ooms.first_mut() else { return Self { findings, ..Self::default() } };
         let best_setting = replay.failing_capacity().and_then(|capacity| {
             try_without_settings(&replay, oom, capacity);
             BestSetting::of_replay(&replay, capacity, growth)
         });
-        Self { best_setting, remedy: remedy(&replay, oom) }
+        let helps = best_setting.as_ref().map(|best| best.recommended == Recommended::Helps);
+        let advice = IneffectiveAdvice::of(&replay.policy, oom, helps);
+        findings.extend(advice.map(AllocatorFinding::IneffectiveAdvice));
+        Self { best_setting, remedy: remedy(&replay, oom), findings }
     }
 }
 

@@ -3,28 +3,32 @@
 //! - `counter_walk`: all results that need the counters at every moment, in one walk.
 //! - `diagnosis`: causes of failed requests beyond the allocator's state (leaks, settings), and remedies.
 //! - `interval`: the summary of an interval of events.
+//! - `unsplit`: the effect of a setting, by a replay without it.
 
 mod counter_walk;
 mod diagnosis;
 mod interval;
+mod unsplit;
 
 use std::sync::Arc;
 
 use regex::Regex;
-use vramscope_trace::{DeviceTrace, Trace};
+use vramscope_trace::{DeviceTrace, PoolId, Trace};
 
 use crate::basics::{Cancel, at_once};
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
-    Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, ReferredTensor, drop_made_once, largest_request,
-    leaks, ooms, referred_tensors,
+    AllocatorFinding, Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, ReferredTensor, UnbackedBytes,
+    drop_made_once, largest_request, leaks, ooms, referred_tensors, stranded_cache,
 };
 use crate::groups::{
-    By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree,
-    holders_without_stacks, layers, libraries,
+    By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, PrivatePool, ServingMemory, by_line,
+    call_tree, holders_without_stacks, layers, libraries, private_pools, serving_memory,
 };
-use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality, When};
+use crate::history::{
+    Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality, When, for_each_with_pool,
+};
 use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::stacks::{Frames, StackFilter};
@@ -92,8 +96,14 @@ pub struct Summary {
     pub leaks: Vec<LeakSuspect>,
     /// Allocations that are live while nothing uses them; `None` if the recording has no accesses.
     pub idle: Option<IdleMemory>,
+    /// Known problems of programs with a caching allocator, most bytes first.
+    pub findings: Vec<AllocatorFinding>,
     /// Tensors whose referrers the program named, most bytes first. With [`Options::at`], only those allocated at `moment`.
     pub referred: Vec<ReferredTensor>,
+    /// The private pools at the end: of `torch.cuda.MemPool`, and of CUDA graphs.
+    pub private_pools: Vec<PrivatePool>,
+    /// The memory of a program with a KV cache, in parts; `None` for any other program.
+    pub serving: Option<ServingMemory>,
     /// Fragmentation at `moment`; `None` if the recording has no request to compute it for.
     pub fragmentation: Option<Fragmentation>,
     /// Fragmentation at the end of the recording.
@@ -184,7 +194,7 @@ impl Summary {
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let growth_per_step = growth_per_step(&steps, &leaks);
-        let Diagnosis { best_setting, remedy } =
+        let Diagnosis { best_setting, remedy, findings: found } =
             Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
         let is_estimated = options.budget.is_some() || !ooms.is_empty();
         let estimates =
@@ -206,6 +216,16 @@ impl Summary {
             Some(by) => held(by),
         };
         let all = |by| holders_without_stacks(history, frames, &known, layout.allocated_ids(), by);
+        let pools = pools_of(history);
+        let pool_of = |id: usize| pools.get(id).copied().flatten();
+        let private_pools = private_pools(history, pool_of);
+        let serving = serving_memory(history, known.categories(), pool_of);
+        let stranded = stranded_cache(history, &end).map(AllocatorFinding::StrandedCache);
+        let unbacked = UnbackedBytes::of(history, &peaks).map(AllocatorFinding::UnbackedBytes);
+        let late = ooms.iter().filter_map(|oom| oom.late_block).map(AllocatorFinding::LateBlock);
+        let mut findings: Vec<AllocatorFinding> =
+            stranded.into_iter().chain(late).chain(found).chain(unbacked).collect();
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.bytes()));
         let fragmentation = |layout| request.map(|r| Fragmentation::in_layout(history, layout, r));
         Self {
             device: device.device,
@@ -229,6 +249,9 @@ impl Summary {
             churn,
             leaks,
             idle,
+            findings,
+            private_pools,
+            serving,
             referred: referred_tensors(history, options.at.map(|_| moment), |a| takes(&a)),
             fragmentation: fragmentation(&layout),
             fragmentation_at_end: fragmentation(&end),
@@ -244,6 +267,20 @@ impl Summary {
             quality: history.quality,
         }
     }
+}
+
+/// The pool of each allocation; empty if the recording has no private pools.
+fn pools_of(history: &History) -> Vec<Option<PoolId>> {
+    let is_private = |pool: Option<PoolId>| pool.is_some_and(|pool| pool != PoolId::default());
+    if !history.reserved.iter().any(|range| is_private(range.pool)) {
+        return Vec::new();
+    }
+    let mut pools = vec![None; history.allocations.len()];
+    for_each_with_pool(history, |id, around| {
+        let tags = history.allocations[id].tags;
+        pools[id] = tags.and_then(|tags| history.trace().tags.get(tags).pool).or(around);
+    });
+    pools
 }
 
 /// With fewer events, the computation takes less time than starting a thread.

@@ -1,6 +1,7 @@
 //! Tests of all analyses on recordings made by hand and at random.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
+mod allocator_findings;
 mod budgets;
 mod categories;
 mod causes;

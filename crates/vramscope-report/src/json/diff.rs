@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Both, ChangedEvents, DeviceDiff, GroupPeakChange, Moment, Peaks, SettingDifference,
+    Both, ChangedEvents, DeviceDiff, FreedBytes, GroupPeakChange, Moment, Peaks, SettingDifference,
 };
 use vramscope_trace::Event;
 
@@ -58,6 +58,35 @@ struct DeviceDiffJson {
     end_allocated_bytes: BothJson<u64>,
     end_reserved_bytes: BothJson<u64>,
     end_segments: BothJson<usize>,
+    /// With `--promised`: the bytes that the change should free, and those that it freed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promise: Option<PromiseJson>,
+}
+
+/// The bytes that a change should free, and those by which B is lower than A; negative if B is higher.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Promise"))]
+struct PromiseJson {
+    promised_bytes: u64,
+    peak_allocated_bytes: i64,
+    peak_reserved_bytes: i64,
+    end_allocated_bytes: i64,
+    end_reserved_bytes: i64,
+    /// A verdict, then the peaks and the end, in sentences.
+    sentences: Vec<String>,
+}
+
+impl PromiseJson {
+    fn new(promised: u64, freed: &FreedBytes) -> Self {
+        Self {
+            promised_bytes: promised,
+            peak_allocated_bytes: freed.peak_allocated,
+            peak_reserved_bytes: freed.peak_reserved,
+            end_allocated_bytes: freed.end_allocated,
+            end_reserved_bytes: freed.end_reserved,
+            sentences: changes::promise(promised, freed),
+        }
+    }
 }
 
 /// The bytes of a line at its own peak, independent of other allocations.
@@ -103,11 +132,7 @@ impl DiffJson {
         Self {
             files: answers.recordings.map(|of| of.file.to_owned()).into(),
             same: answers.is_same(),
-            devices: answers
-                .devices
-                .iter()
-                .map(|device| DeviceDiffJson::new(device, &answers.recordings))
-                .collect(),
+            devices: answers.devices.iter().map(|device| DeviceDiffJson::new(device, answers)).collect(),
             only: answers.only.clone().into(),
             settings: answers.settings.iter().map(setting).collect(),
         }
@@ -115,7 +140,8 @@ impl DiffJson {
 }
 
 impl DeviceDiffJson {
-    fn new(diff: &DeviceDiff, recordings: &Both<Compared<'_>>) -> Self {
+    fn new(diff: &DeviceDiff, answers: &DiffAnswers<'_>) -> Self {
+        let recordings = &answers.recordings;
         let events = |numbers: Both<Option<usize>>| BothJson {
             a: numbers.a.and_then(|number| EventJson::new(&recordings.a, diff.device, number)),
             b: numbers.b.and_then(|number| EventJson::new(&recordings.b, diff.device, number)),
@@ -147,6 +173,7 @@ impl DeviceDiffJson {
             end_allocated_bytes: diff.end.map(|end| end.allocated).into(),
             end_reserved_bytes: diff.end.map(|end| end.reserved).into(),
             end_segments: diff.end.map(|end| end.segments).into(),
+            promise: answers.promised.map(|promised| PromiseJson::new(promised, &diff.freed())),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The answers as JSON. Keys are stable, sizes are in bytes, times in microseconds since the Unix epoch. One file per section.
 
+mod allocator_findings;
 mod check;
 mod diff;
 mod difference;
@@ -11,6 +12,7 @@ mod info;
 mod leaks;
 mod libraries;
 mod oom;
+mod private_pools;
 mod quality;
 mod referrers;
 mod regions;

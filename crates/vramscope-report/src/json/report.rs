@@ -3,6 +3,7 @@
 use serde::Serialize;
 use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary, When};
 
+use super::allocator_findings::AllocatorFindingJson;
 use super::estimates::EstimatesJson;
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
@@ -10,6 +11,7 @@ use super::idle::IdleJson;
 use super::leaks::LeakJson;
 use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
 use super::oom::OomJson;
+use super::private_pools::{PrivatePoolJson, ServingJson};
 use super::quality::QualityJson;
 use super::referrers::ReferredTensorJson;
 use super::regions::{RegionJson, region};
@@ -103,6 +105,8 @@ pub(super) struct DeviceJson {
     #[cfg_attr(test, ts(optional))]
     estimates: Option<EstimatesJson>,
     leaks: Vec<LeakJson>,
+    /// Known problems of programs with a caching allocator, most bytes first.
+    findings: Vec<AllocatorFindingJson>,
     /// Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
@@ -113,6 +117,12 @@ pub(super) struct DeviceJson {
     #[cfg_attr(test, ts(optional))]
     referred_tensors: Option<Vec<ReferredTensorJson>>,
     fragmentation: FragmentationsJson,
+    /// The private pools at the end, most reserved bytes first.
+    private_pools: Vec<PrivatePoolJson>,
+    /// The parts of a program with a KV cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    serving: Option<ServingJson>,
     regions: Vec<RegionJson>,
     churn: Vec<ChurnJson>,
     quality: QualityJson,
@@ -273,12 +283,15 @@ impl Builder<'_> {
             growth_per_step_bytes: s.growth_per_step,
             estimates: s.estimates.as_ref().map(|estimates| self.estimates(estimates)),
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
+            findings: s.findings.iter().map(|finding| self.allocator_finding(s, finding)).collect(),
             idle: s.idle.as_ref().map(|idle| self.idle(idle)),
             referred_tensors: self.referred_tensors(&s.referred),
             fragmentation: FragmentationsJson {
                 at_peak: s.fragmentation.as_ref().map(fragmentation),
                 at_end: s.fragmentation_at_end.as_ref().map(fragmentation),
             },
+            private_pools: s.private_pools.iter().map(PrivatePoolJson::of).collect(),
+            serving: s.serving.as_ref().map(ServingJson::of),
             regions: s.regions.iter().map(region).collect(),
             churn: s.churn.iter().take(self.top.unwrap_or(usize::MAX)).map(|h| self.churn(h)).collect(),
             quality: QualityJson::new(&s.quality),

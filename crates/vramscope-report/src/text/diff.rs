@@ -57,6 +57,11 @@ impl Page<'_> {
         } else {
             self.diff_verdict(device);
         }
+        for text in
+            answers.promised.map(|promised| changes::promise(promised, &device.freed())).unwrap_or_default()
+        {
+            self.words(0, &text);
+        }
         self.heading(&format!(
             "{:<20}{:>16}{:>16}{:>18}",
             names.a.device(device.device),

@@ -2,6 +2,7 @@
 //!
 //! Styles are ANSI codes; the caller removes them for output without colors. A style never carries a meaning that the words lack.
 
+mod allocator_findings;
 mod brief;
 mod bytes_table;
 mod chart;
@@ -18,6 +19,7 @@ mod libraries;
 mod lines;
 mod oom;
 mod page;
+mod private_pools;
 mod referrers;
 mod regions;
 mod replay;

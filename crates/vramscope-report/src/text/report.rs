@@ -50,10 +50,13 @@ impl Page<'_> {
         self.bytes_table(answers, s);
         self.libraries(s);
         self.holders(answers, s);
+        self.allocator_findings(s);
         self.leaks(s);
         self.idle(s);
         self.referrers(s);
         self.fragmentation(s);
+        self.serving(s);
+        self.private_pools(s);
         let conf = recorded_conf(&answers.recording.trace);
         for oom in &s.ooms {
             self.oom(s.time_us.map(|t| t.0), oom, conf);

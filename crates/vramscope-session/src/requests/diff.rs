@@ -9,6 +9,7 @@ use vramscope_report::DiffAnswers;
 
 use crate::error::{Result, SessionError};
 use crate::session::Session;
+use crate::values;
 
 /// A question for the changes from one recording to another.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -26,6 +27,15 @@ pub struct DiffRequest {
         arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))
     )]
     pub at_step: Option<u32>,
+    /// Bytes that the change from A to B should free, as 2GiB: state how much of it is free at the peaks and at the end
+    #[cfg_attr(
+        feature = "command",
+        arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
+    )]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
+    #[cfg_attr(test, ts(as = "Option<u64>"))]
+    #[serde(deserialize_with = "values::in_json_size")]
+    pub promised: Option<u64>,
 }
 
 impl DiffRequest {
@@ -83,6 +93,7 @@ impl Session {
             only: Both { a: only(Side::A), b: only(Side::B) },
             settings: changed_settings(sessions.map(|session| &**session.trace())),
             at: request.at(),
+            promised: request.promised,
             advice: *self.advice(),
         })
     }

@@ -2,6 +2,29 @@
 // vramscope-report`. docs/json.md describes the keys.
 
 /**
+ * A known problem that a rule recognized, with its evidence.
+ */
+export type AllocatorFinding = {
+  /** The rule, such as `stranded_cache`. */
+  finding: string;
+  /** Bytes that the problem costs or concerns. */
+  bytes: number;
+  /** `certain`: events or an exact replay show it; `likely`: events show it, if the program goes on as before; `possible`: only the end state shows it. */
+  certainty: string;
+  /** The event that shows it; null if the end state does. */
+  event: number | null;
+  /** The stack of that event, innermost frame first. */
+  stack: Array<ReportFrame>;
+  frames_left_out?: number;
+  /** The problem, in words. */
+  title: string;
+  /** The evidence, in sentences. */
+  evidence: Array<string>;
+  /** What to change, in sentences. */
+  action: string;
+};
+
+/**
  * The best allocator setting found after an out of memory.
  */
 export type BestSetting = {
@@ -326,6 +349,19 @@ export type PlanReplay = {
 };
 
 /**
+ * A private pool at the end of the recording.
+ */
+export type PrivatePool = {
+  pool: [number, number];
+  segments: number;
+  reserved_bytes: number;
+  allocated_bytes: number;
+  blocks: number;
+  /** The most bytes that were allocated in it. */
+  peak_allocated_bytes: number;
+};
+
+/**
  * How reliable the numbers are.
  */
 export type Quality = {
@@ -581,11 +617,17 @@ export type ReportDevice = {
   /** The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure. */
   estimates?: ReportEstimates;
   leaks: Array<Leak>;
+  /** Known problems of programs with a caching allocator, most bytes first. */
+  findings: Array<AllocatorFinding>;
   /** Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses. */
   idle?: ReportIdle;
   /** Tensors whose referrers the program named when it took the snapshot, largest first. With `--at`, those allocated after the event. Only in recordings with `referrers=True`. */
   referred_tensors?: Array<ReportReferredTensor>;
   fragmentation: Fragmentations;
+  /** The private pools at the end, most reserved bytes first. */
+  private_pools: Array<PrivatePool>;
+  /** The parts of a program with a KV cache. */
+  serving?: ServingMemory;
   regions: Array<Region>;
   churn: Array<Churn>;
   quality: Quality;
@@ -824,6 +866,21 @@ export type ReportReferredTensor = {
 export type ServedRequests = {
   requests: number;
   bytes: number;
+};
+
+/**
+ * The memory of a program with a KV cache. All parts but the activations are those at the end, and add up to the allocated bytes there.
+ */
+export type ServingMemory = {
+  weights_bytes: number;
+  kv_cache_bytes: number;
+  /** Other blocks in private pools, such as those of CUDA graphs. */
+  graphs_bytes: number;
+  other_bytes: number;
+  /** The most bytes of other blocks that are freed before the end. */
+  activations_bytes: number;
+  /** The event of that peak; null before the first event. */
+  activations_event: number | null;
 };
 
 /**

@@ -9,6 +9,8 @@ export type DiffRequest = {
   device?: number | null;
   /** Compare at the peaks of step N (counted from 1) instead of at the peaks of the recordings */
   at_step?: number | null;
+  /** Bytes that the change from A to B should free, as 2GiB: state how much of it is free at the peaks and at the end */
+  promised?: number | null;
 };
 
 /**

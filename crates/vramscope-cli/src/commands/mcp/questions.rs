@@ -5,7 +5,8 @@ use rmcp::model::JsonObject;
 use serde::Serialize;
 use vramscope::analysis::{Holder, HolderKey, Summary};
 use vramscope::report::{
-    CheckJson, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, bytes, counted, estimates, findings,
+    CheckJson, DiffJson, FindingText, HoldersJson, InfoJson, LeaksJson, ReplayJson, bytes, counted,
+    estimates, findings,
 };
 use vramscope::session::{
     CheckRequest, DiffRequest, GroupsAnswer, HoldersRequest, LeaksRequest, ReplayRequest, ReportAnswer,
@@ -22,6 +23,8 @@ use super::work::Work;
 
 /// Limit on the out-of-memory events of a device that are described in sentences.
 const TOLD_OOMS: usize = 3;
+/// Limit on the allocator findings that are told in sentences.
+const TOLD_FINDINGS: usize = 5;
 
 /// The MCP tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,6 +244,11 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
         told.push(format!("{name}, event {}: {verdict} {cause}", oom.event));
     }
     told.extend(findings::oom_advice(device, &ADVICE));
+    for finding in device.findings.iter().take(TOLD_FINDINGS) {
+        let FindingText { title, evidence, action } = FindingText::of(&session.names(), device, finding);
+        let (bytes, certainty) = (bytes(finding.bytes()), finding.certainty().name());
+        told.push(format!("{name}: {title}, {bytes} ({certainty}). {} {action}", evidence.join(" ")));
+    }
     if let Some(leak) = device.leaks.first() {
         let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
         let line = session.names().frame(leak.line);
@@ -571,7 +579,7 @@ mod tests {
             "event" | "at" | "at_step" | "first" => (0_u64..3000).prop_map(Value::from).boxed(),
             "rows" | "top" | "frames" => (1_u64..=100).prop_map(Value::from).boxed(),
             "conf" => one_of(&["expandable_segments:True", "max_split_size_mb:20", ""]),
-            "capacity" | "overhead" | "max_peak" | "max_reserved" | "max_growth" => {
+            "capacity" | "overhead" | "promised" | "max_peak" | "max_reserved" | "max_growth" => {
                 one_of(&["1MiB", "8GiB", "24000000000"])
             }
             "gpu" => one_of(&["t4", "a100-40gb"]),

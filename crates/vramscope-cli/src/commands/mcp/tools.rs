@@ -63,7 +63,7 @@ impl Tool {
                  about the allocations and frees of a range of events, as 10..99, or of a step or its phase, as backward:2. For each device: the peaks of requested, allocated, active and reserved \
                  bytes; the holders at the peak of allocated bytes, by stack; their categories (`categories_at_peak`: parameter, gradient, \
                  activation ..., with `category_reasons`); every out-of-memory failure, with the reasons why no free memory could serve \
-                 the request; suspected leaks; idle memory, if the recording has accesses; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
+                 the request; suspected leaks; known problems of the allocator; idle memory, if the recording has accesses; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
                  after an out-of-memory failure, the allocator setting that would have worked best; and the limitations of the numbers \
                  (quality). `findings` contains the most important results in sentences.",
             ),
@@ -86,7 +86,7 @@ impl Tool {
                 "diff",
                 "Compare two recordings",
                 "Compares two open recordings of the same program, for example before and after a change. `what_changed` ranks the causes \
-                 of the difference (a larger batch, checkpointing, another optimizer, a leak ...) with evidence; with `at_step`, at the peaks of that step. The answer also has the \
+                 of the difference (a larger batch, checkpointing, another optimizer, a leak ...) with evidence; with `at_step`, at the peaks of that step; with `promised`, whether the change freed so many bytes. The answer also has the \
                  holders at the peaks by category, line and stack, and the events. In each pair, `a` is the first recording and `b` the second.",
             ),
             Self::Replay => (

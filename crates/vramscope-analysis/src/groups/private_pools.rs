@@ -1,0 +1,76 @@
+//! Private pools: memory that serves only the requests of one `torch.cuda.MemPool`, or of the CUDA graphs that share a pool.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use vramscope_trace::PoolId;
+
+use crate::history::{Allocation, History, Moment, ReservedRange};
+
+/// A private pool, at the end of the recording and at its peaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivatePool {
+    /// The pool.
+    pub pool: PoolId,
+    /// Number of its segments at the end.
+    pub segments: usize,
+    /// Bytes of its segments at the end.
+    pub reserved: u64,
+    /// Bytes of the blocks that are allocated in it at the end.
+    pub allocated: u64,
+    /// Number of these blocks.
+    pub blocks: usize,
+    /// The most bytes of the blocks that were allocated in it.
+    pub peak_allocated: u64,
+}
+
+/// Returns the private pools that exist at the end, most reserved bytes first. `pools` has the pool of each allocation.
+pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<PoolId>) -> Vec<PrivatePool> {
+    let end = history.end();
+    let mut ranges: BTreeMap<PoolId, Vec<&ReservedRange>> = BTreeMap::new();
+    for range in &history.reserved {
+        if let Some(pool) = range.pool.filter(|&pool| pool != PoolId::default()) {
+            ranges.entry(pool).or_default().push(range);
+        }
+    }
+    let mut inside: HashMap<PoolId, Vec<&Allocation>> = HashMap::new();
+    if !ranges.is_empty() {
+        for (id, a) in history.allocations.iter().enumerate() {
+            if let Some(pool) = pools(id).filter(|pool| ranges.contains_key(pool)) {
+                inside.entry(pool).or_default().push(a);
+            }
+        }
+    }
+    let of = |(pool, ranges): (PoolId, Vec<&ReservedRange>)| {
+        let allocations = inside.remove(&pool).unwrap_or_default();
+        let allocated = || allocations.iter().filter(|a| a.is_allocated_at(end));
+        let reserved: Vec<u64> = ranges.iter().filter(|r| r.lives_at(end)).map(|r| r.size).collect();
+        PrivatePool {
+            pool,
+            segments: reserved.len(),
+            reserved: reserved.iter().sum(),
+            allocated: allocated().map(|a| a.size).sum(),
+            blocks: allocated().count(),
+            peak_allocated: peak(&allocations),
+        }
+    };
+    let mut found: Vec<PrivatePool> = ranges.into_iter().map(of).filter(|pool| pool.reserved > 0).collect();
+    found.sort_by_key(|pool| (std::cmp::Reverse(pool.reserved), pool.pool));
+    found
+}
+
+/// The most bytes of these allocations that are allocated at one moment.
+fn peak(allocations: &[&Allocation]) -> u64 {
+    let mut changes: Vec<(Moment, i64)> = allocations
+        .iter()
+        .flat_map(|a| [(a.from, a.size.cast_signed()), (a.freed, -a.size.cast_signed())])
+        .collect();
+    changes.sort_unstable();
+    let mut now = 0_i64;
+    let mut most = 0;
+    for (_, by) in changes {
+        now = now.saturating_add(by);
+        most = most.max(now);
+    }
+    most.unsigned_abs()
+}

@@ -1,0 +1,104 @@
+//! Known problems of the allocator, in recordings of PyTorch on phantom GPUs: of two recordings that look alike, only one has the problem.
+//! `record.sh` made them. The parts of a serving program are compared with PyTorch's own counters.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use vramscope_analysis::{AllocatorFinding, Certainty, Frames, Options, Summary};
+use vramscope_trace::formats::Reader;
+
+const MIB: u64 = 1 << 20;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded")
+}
+
+fn summary(name: &str) -> Summary {
+    let trace = Reader::open(folder().join(format!("{name}.pickle.zst"))).unwrap().read().unwrap().trace;
+    Summary::of(&trace, 0, &Frames::of(&trace), &Options::default())
+}
+
+/// The findings of a recording: the name, KiB and certainty of each.
+fn findings(name: &str) -> Vec<(&'static str, u64, Certainty)> {
+    let row = |f: &AllocatorFinding| (f.name(), f.bytes() >> 10, f.certainty());
+    summary(name).findings.iter().map(row).collect()
+}
+
+#[test]
+fn the_cache_of_a_stream_that_is_not_used_again() {
+    // 100 and 60 MiB of staging.
+    assert_eq!(findings("stranded"), [("stranded_cache", 160 << 10, Certainty::Likely)]);
+    assert_eq!(findings("reused"), []);
+    let summary = summary("stranded");
+    let [AllocatorFinding::StrandedCache(cache)] = &summary.findings[..] else {
+        panic!("{:?}", summary.findings)
+    };
+    assert_eq!((cache.streams.len(), cache.streams[0].blocks), (1, 2));
+    // The weights, and 4 blocks in each of 20 steps.
+    assert_eq!(cache.streams[0].later_requests, 5 + 20 * 4);
+}
+
+#[test]
+fn a_block_that_became_free_too_late() {
+    let summary = summary("late");
+    let late = summary.findings.iter().find_map(|finding| match finding {
+        AllocatorFinding::LateBlock(late) => Some(late),
+        _ => None,
+    });
+    let late = late.unwrap();
+    assert_eq!([late.request, late.block.size, late.waited], [300 * MIB; 3]);
+    assert!(late.is_free && late.served.unwrap() > late.event && late.freed.0 < late.event);
+    let of = |name: &str| findings(name).into_iter().map(|(name, ..)| name).collect::<Vec<_>>();
+    assert!(!of("late_and_too_small").contains(&"late_block"), "{:?}", of("late_and_too_small"));
+}
+
+#[test]
+fn advice_of_pytorch_without_effect() {
+    // Pages of 20 MiB: 430.5 MiB are in 440.
+    assert_eq!(findings("advice_was_on"), [("ineffective_advice", 9728, Certainty::Certain)]);
+    // A segment of 32 MiB for 30.5.
+    assert_eq!(findings("advice_does_not_help"), [("ineffective_advice", 1536, Certainty::Likely)]);
+    assert_eq!(findings("advice_helps"), []);
+}
+
+#[test]
+fn the_cost_of_max_split_size() {
+    let cost = |name: &str| match summary(name).findings[..] {
+        [AllocatorFinding::UnsplitGrowth(growth)] if growth.is_exact => growth.bytes() / MIB,
+        ref other => panic!("{name}: {other:?}"),
+    };
+    // 19 of 20 cycles map new pages for 136.5 MiB.
+    assert!(cost("unsplit") > 19 * 136, "{}", cost("unsplit"));
+    // 6 blocks of 50 MiB beside a free block of 400.
+    assert_eq!(cost("unsplit_prefill"), 300);
+    // Without the small block, and for growing requests, the setting costs nothing.
+    assert_eq!((findings("split"), findings("growing")), (vec![], vec![]));
+}
+
+/// The table of a serving program beside PyTorch's own counters at each part (`serving.json`).
+#[test]
+fn the_parts_of_a_serving_program() {
+    let counted: Value =
+        serde_json::from_slice(&std::fs::read(folder().join("serving.json")).unwrap()).unwrap();
+    let summary = summary("serving");
+    let (parts, serving) = (&counted["parts"], summary.serving.unwrap());
+    assert_eq!(json!(serving.weights), parts["weights"]["allocated"]);
+    assert_eq!(json!(serving.kv_cache), parts["kv_cache"]["allocated"]);
+    assert_eq!(json!(serving.activations), parts["activations"]["peak"]);
+    let sum = serving.weights + serving.kv_cache + serving.graphs + serving.other;
+    assert_eq!(json!(sum), counted["allocated"]);
+
+    // Each pool as PyTorch counts it.
+    let pools = counted["pools"].as_object().unwrap();
+    assert_eq!(summary.private_pools.len(), pools.len() - 1);
+    for pool in &summary.private_pools {
+        let of = &pools[&format!("({}, {})", pool.pool.0, pool.pool.1)];
+        assert_eq!(&json!([pool.segments, pool.reserved, pool.allocated]), of);
+    }
+
+    // The pool of the 20 graphs, beside those of the weights and the KV cache.
+    assert_eq!(summary.private_pools.iter().filter(|pool| pool.allocated == serving.graphs).count(), 1);
+    // Other programs have no such table.
+    assert!(crate::summary("stranded").serving.is_none());
+}

@@ -1,0 +1,31 @@
+//! The sections about private pools and the memory of serving programs.
+
+use vramscope_analysis::Summary;
+use vramscope_basics::units::bytes;
+
+use super::page::Page;
+use crate::private_pools::{private_pool, serving_parts};
+
+impl Page<'_> {
+    pub(super) fn private_pools(&mut self, s: &Summary) {
+        if s.private_pools.is_empty() {
+            return;
+        }
+        self.heading("Private pools at the end");
+        for pool in s.private_pools.iter().take(self.options.top) {
+            self.words(2, &private_pool(&self.names, pool));
+        }
+        let more = s.private_pools.len().saturating_sub(self.options.top);
+        if more > 0 {
+            self.words(2, &format!("... {more} more"));
+        }
+    }
+
+    pub(super) fn serving(&mut self, s: &Summary) {
+        let Some(serving) = &s.serving else { return };
+        self.heading("Memory of the served model");
+        for (name, part) in serving_parts(serving) {
+            self.line(format!("  {:>11}  {name}", bytes(part)));
+        }
+    }
+}

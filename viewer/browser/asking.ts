@@ -54,6 +54,7 @@ function engine(files: File[]): Source {
     ask: async ({ file, device }, question) => engine.ask(file, device, JSON.stringify(question)).slice().buffer,
     tooLarge: nothing,
     open: nothing,
+    operators: nothing,
     job: null,
     page: null,
     readSource: null,

@@ -18,6 +18,7 @@
 //! - `packing`: offline packing. Effort is counted in steps, not in time, so answers are deterministic.
 //! - `replay`: the recorded requests under other settings and on other GPUs.
 //! - `timeline`: pictures of any window.
+//! - `operators`: operators and kernels of a trace of `torch.profiler`, beside a recording.
 //! - `samples`: the same questions about logs of samples.
 //! - `diff`: two recordings.
 //! - `summary`: everything about one device, or about an interval.
@@ -31,6 +32,7 @@ mod estimates;
 mod findings;
 mod groups;
 mod history;
+mod operators;
 mod packing;
 mod regions;
 mod replay;
@@ -74,6 +76,7 @@ pub use history::{
     LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, Recorder, RecordingFacts, ReservedRange,
     SkippedActions, Walk, When, event_times, for_each_with_pool,
 };
+pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMemory};
 pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{

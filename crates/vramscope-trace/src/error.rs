@@ -82,6 +82,17 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
+    /// The file is not a trace of `torch.profiler`.
+    #[error("not a trace of `torch.profiler`; write one with `prof.export_chrome_trace(\"trace.json\")`")]
+    NotOperators,
+    /// A trace of `torch.profiler` is invalid or ends early.
+    #[error("byte {offset}: {what}; the trace is cut off or damaged: export it again")]
+    DamagedOperators {
+        /// Byte offset.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
     /// The decompressor reported an error.
     #[error("the {name} data is damaged or cut off ({why}); copy the file again")]
     Compressed {

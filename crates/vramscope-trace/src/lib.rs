@@ -35,6 +35,7 @@
 //! - `accesses`: accesses of allocations by kernels, libraries and copies, on a phantom GPU.
 //! - `devices`: kinds of devices, and allocators other than PyTorch's.
 //! - `process`: memory of the process beside PyTorch's allocator, where the recorder saw it.
+//! - `operators`: the operators, kernels and annotations of a trace of `torch.profiler`, which is not a recording.
 //! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`; `tensor_note`: the tensor in it.
 //! - `notices`: contents of a file that are not in the trace; each is reported once.
 //! - `samples`: logs of samples in bounded memory. If there are too many samples, two neighbors become one, with the lowest and the
@@ -57,6 +58,7 @@ mod events;
 pub mod formats;
 mod ids;
 mod notices;
+mod operators;
 mod process;
 mod purpose;
 mod release;
@@ -75,6 +77,7 @@ pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::{Notices, RecordKind, ValueKind};
+pub use operators::{LaneKind, MemoryChange, OperatorLane, OperatorSpan, OperatorTrace};
 pub use process::{DriverEvent, DriverMemory, LogCut, LogFact, MemoryReading, ProcessEvents};
 pub use purpose::{Category, Phase, Purpose};
 pub use release::TorchRelease;

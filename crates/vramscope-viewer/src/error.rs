@@ -1,5 +1,6 @@
 //! Why a query fails.
 
+use vramscope_analysis::NotAligned;
 use vramscope_session::SessionError;
 use vramscope_trace::ReadError;
 
@@ -23,6 +24,14 @@ pub enum ViewError {
         name: String,
         /// The cause.
         why: ReadError,
+    },
+    /// A trace of `torch.profiler` cannot be shown beside the recording.
+    #[error("{name}: {why}")]
+    NotAligned {
+        /// The name of its file.
+        name: String,
+        /// The cause.
+        why: NotAligned,
     },
     /// The recording of a rank cannot be read.
     #[error("{0}")]

@@ -18,6 +18,7 @@
 //!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
 //! - `transforms`: the transforms of the call tree, for its nodes and as a condition of a search.
 //! - `answers`, `picture`, `search`, `held`, `allocations`, `lines`, `holes`, `pools`, `what_if`: answers by subject.
+//! - `operators`: the operators and kernels of a trace beside the recording; `lanes` has their rows.
 //! - `ranks` (feature `fleet`): the answer about all ranks, from a `Fleet`. The page adds up nothing. The first files of the library are
 //!   the ranks' files, read on first use by position, never by path (`JobFiles`).
 //! - `server`: routes, the threads of open files, access checks. An open file has threads that share its data; some answer quick
@@ -40,9 +41,11 @@ mod held;
 mod highest;
 mod holes;
 mod hues;
+mod lanes;
 mod lines;
 mod markers;
 mod names;
+mod operators;
 #[cfg(feature = "server")]
 mod page;
 mod parting;

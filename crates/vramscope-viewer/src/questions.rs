@@ -132,6 +132,21 @@ questions! { |of|
         let device = of.device()?;
         Columns::answer(|columns| device.regions(columns))?
     }}
+    /// The lanes of the operators and kernels of a trace beside the recording; null without one.
+    OperatorLanes -> Option<OperatorLanes> { of.file.operator_lanes(of.position)? }
+    /// The spans of these lanes in a window.
+    OperatorPicture(window: OperatorWindow) -> OperatorPicture {
+        of.file.operator_picture(of.position, &window, of.cancel)?
+    }
+    /// The operators and kernels in flight at an allocation or in an interval.
+    InFlight(query: InFlightQuery) -> InFlight { of.file.in_flight(of.position, &query, of.cancel)? }
+    /// An operator, and the memory that it allocated.
+    Operator {
+        /// The number of its lane.
+        lane: usize,
+        /// Its index in the lane.
+        span: usize
+    } -> OperatorFacts { of.file.operator(of.position, lane, span)? }
     /// All reserved ranges, and the pools.
     Segments -> Segments<'_> { of.file.segments(of.position)? }
     /// The findings of the report. The device is that of the query.

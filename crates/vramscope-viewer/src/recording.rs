@@ -1,6 +1,6 @@
 //! A recording, prepared for the page.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use vramscope_analysis::{Cancel, IdleMemory, OutOfMemory, Timeline, at_once};
 use vramscope_report::{Answers, Names, findings};
@@ -12,6 +12,7 @@ use crate::ViewError;
 use crate::about::About;
 use crate::advice::ADVICE;
 use crate::device::OpenDevice;
+use crate::lanes::OpenOperators;
 use crate::protocol::{self, IdleTexts, OomFinding, Report};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
@@ -22,6 +23,8 @@ pub struct OpenRecording {
     pub(crate) session: Arc<Session>,
     about: About,
     pub(crate) devices: Vec<OpenDevice>,
+    /// The trace of `torch.profiler` beside it.
+    pub(crate) operators: Mutex<Option<Arc<OpenOperators>>>,
 }
 
 /// The maximum number of events for which categories are computed on opening. For longer recordings they are computed on
@@ -49,7 +52,7 @@ impl OpenRecording {
         let opened =
             |(timeline, tags, purposes)| OpenDevice::new(timeline, tags, Arc::clone(&frames)).told(purposes);
         let devices = devices?.into_iter().map(opened).collect();
-        Some(Self { about, devices, session: Arc::new(session) })
+        Some(Self { about, devices, session: Arc::new(session), operators: Mutex::default() })
     }
 
     /// The first data that the page requests, as JSON: facts about the file, and the peaks of its devices.

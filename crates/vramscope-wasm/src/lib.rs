@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use vramscope_analysis::Cancel;
 use vramscope_trace::formats::{ReadOptions, Reader};
@@ -67,6 +68,17 @@ impl PageEngine {
         if let Some(open) = OpenRecording::of(name, about, recording, &Cancel::default()) {
             self.files.insert(file, open);
         }
+        Ok(())
+    }
+
+    /// Shows the operators of a trace of `torch.profiler` beside an open file.
+    ///
+    /// # Errors
+    /// If the file is not such a trace, or not of the recorded run.
+    pub fn operators(&self, file: usize, name: String, stream: &Stream) -> Result<(), JsError> {
+        let read = Reader::new(stream).progress(|bytes| stream.progress(bytes as f64)).read_operators();
+        let trace = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
+        self.file(file)?.add_operators(&name, Arc::new(trace))?;
         Ok(())
     }
 

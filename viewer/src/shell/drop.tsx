@@ -42,7 +42,9 @@ export function DropTarget() {
   }, []);
 
   if (!dragged.value) return null;
-  const opens = recording.value ? 'Drop a snapshot to open it beside the others' : 'Drop a snapshot to open it';
+  const opens = recording.value
+    ? 'Drop a snapshot to open it beside the others, or a trace of torch.profiler to see its operators'
+    : 'Drop a snapshot to open it';
   return (
     <div class="drop">
       <p>{opens}</p>

@@ -4,6 +4,7 @@ import { signal } from '@preact/signals';
 import { zoomToSelected } from '../search/found';
 import { fit, jumpToMark, panBy, showBetween, stepMoment, zoom } from '../state/moves';
 import { beginNote } from '../state/notes';
+import { clearOperator, operator } from '../state/operators';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
@@ -136,6 +137,7 @@ function writeNote(): void {
 
 function clear(): void {
   if (selected.value !== null) selected.value = null;
+  else if (operator.value !== null) clearOperator();
   else if (span.value !== null) span.value = null;
   else search.value = '';
 }

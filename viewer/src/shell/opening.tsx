@@ -2,8 +2,11 @@
 
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { isTrace } from '../source/trace';
 import { choose } from '../state/open';
-import { recordings, source } from '../state/recordings';
+import { showNewOperators } from '../state/operators';
+import { file as shownFile } from '../state/place';
+import { current, recordings, source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
@@ -48,6 +51,9 @@ async function openAll(files: File[]): Promise<void> {
     if (doubt !== null && !(await isRead(shown, doubt))) continue;
     const read = (bytes: number) => (opening.value = { ...shown, bytes });
     read(0);
+    const refused = await addTrace(file, read, stopped.signal);
+    if (refused === null) continue;
+    if (refused !== NOT_A_TRACE) failures.push(refused);
     last = (await tried(source.open(file, read, stopped.signal))) ?? last;
   }
   const all = last === null ? null : await tried(source.recordings());
@@ -58,6 +64,23 @@ async function openAll(files: File[]): Promise<void> {
     recordings.value = all;
     choose(last, null);
   });
+}
+
+const NOT_A_TRACE = '';
+
+/**
+ * Shows the operators of a trace of `torch.profiler` beside the shown recording. Returns null if that succeeds, or else why not; then the
+ * trace may still have the memory events of a recording.
+ */
+async function addTrace(file: File, read: (bytes: number) => void, unwanted: AbortSignal): Promise<string | null> {
+  if (!current.value || !(await isTrace(file))) return NOT_A_TRACE;
+  try {
+    await source.operators(shownFile.value, file, read, unwanted);
+  } catch (e) {
+    return unwanted.aborted ? NOT_A_TRACE : reason(e);
+  }
+  showNewOperators();
+  return null;
 }
 
 /** Asks whether to read a file that may be too large. */

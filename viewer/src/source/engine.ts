@@ -37,6 +37,8 @@ export interface Engine {
   tooLarge(file: File): Promise<string | null>;
   /** Reads a file from the disk and returns its position; `read` is called with the number of bytes read so far. */
   open(file: File, read: (bytes: number) => void, unwanted?: AbortSignal): Promise<number>;
+  /** Shows the operators of a trace of `torch.profiler` beside an open file. Fails if the trace is not of the recorded run. */
+  operators(file: number, trace: File, read: (bytes: number) => void, unwanted?: AbortSignal): Promise<void>;
   /**
    * Makes a self-contained page of the open files at these positions, or of the files embedded in this page. `notesOn` returns the notes
    * for

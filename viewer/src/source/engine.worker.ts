@@ -42,7 +42,12 @@ function stream(file: File) {
   };
 }
 
-const open = (number: number, { content, about }: Content) => engine.open(number, content.name, about, stream(content));
+const addOperators = (number: number, trace: File) => engine.operators(number, trace.name, stream(trace));
+
+function open(number: number, { content, about, operators }: Content): void {
+  engine.open(number, content.name, about, stream(content));
+  if (operators) addOperators(number, operators);
+}
 
 /** The file number reserved for the warm-up file. */
 const PRACTICE = 0xffff_ffff;
@@ -52,6 +57,7 @@ function answer(request: Request): Uint8Array {
   if ('open' in request) open(request.open, request.file);
   else if ('overview' in request) return engine.overview(request.overview);
   else if ('ask' in request) return engine.ask(request.about.file, request.about.device, JSON.stringify(request.ask));
+  else if ('operators' in request) addOperators(request.operators, request.trace);
   else if ('close' in request) engine.close(request.close);
   else if ('practise' in request) {
     open(PRACTICE, { content: request.practise });

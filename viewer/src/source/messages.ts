@@ -7,6 +7,8 @@ import type { Question } from './generated/view';
 export interface Content {
   content: File;
   about?: string;
+  /** The trace of `torch.profiler` beside it. */
+  operators?: File;
 }
 
 /** A request to a worker. The first one sends the engine. Files have the page's numbers; the warm-up file has none. */
@@ -16,6 +18,7 @@ export type Request =
   | { open: number; file: Content }
   | { overview: number }
   | { ask: Question; about: DeviceAt }
+  | { operators: number; trace: File }
   | { close: number };
 
 /** A worker's reply to each request except the first, in order. */

@@ -37,6 +37,7 @@ export function askedOf(engine: Engine) {
     readRank: async (rank: number) => (engine.job ? toRecording((await engine.job.read(rank)) as sent.Recording) : null),
     tooLarge: engine.tooLarge,
     open: engine.open,
+    operators: engine.operators,
     page: engine.page,
     readSource: engine.readSource,
     console: engine.console,

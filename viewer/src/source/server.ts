@@ -75,6 +75,9 @@ export function server(isOfRanks = false): Engine {
       const response = await answer(`api/open?${new URLSearchParams({ name: file.name })}`, posted(file, unwanted));
       return ((await response.json()) as { file: number }).file;
     },
+    operators: async (file, trace, _read, unwanted) => {
+      await answer(`api/${file}/operators?${new URLSearchParams({ name: trace.name })}`, posted(trace, unwanted));
+    },
     page: async (open, notesOn) => {
       const body = JSON.stringify({ files: open, notes: notesOn(open) });
       return (await answer('api/page', posted(body, undefined))).blob();

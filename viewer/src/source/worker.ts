@@ -107,7 +107,12 @@ class Thread {
       return this.next();
     }
     this.underWay = { waiting, opening };
-    this.begun().postMessage(opening !== null && file ? { open: opening, file } : waiting.request);
+    this.begun().postMessage(opening !== null && file ? { open: opening, file: this.needed(file) } : waiting.request);
+  }
+
+  /** The parts of a file that this worker's questions need: slow ones do not need the operators. */
+  private needed({ operators, ...file }: Content): Content {
+    return operators && !this.isSpare ? { ...file, operators } : file;
   }
 
   private begun(): Worker {
@@ -180,6 +185,12 @@ export function workers(parts: Parts, carried: readonly Content[] | null = null)
         throw e;
       }
       return at;
+    },
+    operators: async (at, trace, read, unwanted) => {
+      await quick.ask({ operators: at, trace }, [at], unwanted, read);
+      const file = files[at];
+      // A new worker reads it again.
+      if (file) file.operators = trace;
     },
     close: async (at) => {
       files[at] = null;

@@ -9,6 +9,7 @@ import { KINDS, type Axis } from '../source/source';
 import { itemsBy } from '../draw/item-colors';
 import { COLORS, chosenColor } from '../state/grouping';
 import { fit } from '../state/moves';
+import { operatorLanes, showsOperators } from '../state/operators';
 import { current } from '../state/recordings';
 import { axis, range, byteRange, stacked, withReserved } from '../state/window';
 import { timelineDrawing } from './drawing';
@@ -55,6 +56,17 @@ export function TimelineControls() {
       >
         Fit reserved
       </button>
+      {operatorLanes.value && (
+        <button
+          type="button"
+          class="button"
+          aria-pressed={showsOperators.value}
+          title={`Show the operators of ${operatorLanes.value.name}`}
+          onClick={() => (showsOperators.value = !showsOperators.value)}
+        >
+          Operators
+        </button>
+      )}
       <button type="button" class="button" disabled={!range.value && !byteRange.value} title="Show everything (0)" onClick={fit}>
         Fit
       </button>

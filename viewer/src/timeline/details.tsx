@@ -4,6 +4,7 @@ import { selection } from '../state/allocation';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
 import { AllocationDetails } from './allocation';
+import { InFlight, OperatorDetails } from './in-flight';
 import { Notes } from './notes';
 import { SpanDetails } from './span';
 
@@ -23,6 +24,8 @@ export function Details() {
     <aside class="details" aria-label="Details" {...(id === null ? {} : { 'data-selected': id })}>
       <Notes />
       <AllocationDetails />
+      <InFlight />
+      <OperatorDetails />
       {(id === null || span.value !== null) && <SpanDetails />}
       {id === null && (
         <details class="details-hints">

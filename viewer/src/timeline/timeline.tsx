@@ -2,12 +2,14 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { shownMoment } from '../state/moment';
+import { operatorLanes, showsOperators } from '../state/operators';
 import { current, recordings } from '../state/recordings';
 import { SelectionBar } from './allocation';
 import { listen, type Hover } from './gestures';
 import { Legend } from './legend';
 import { Minimap } from './minimap';
 import { specks, tall } from './model';
+import { Operators } from './operators';
 import { SpanBar } from './span';
 import { mountStage, type Stage } from './stage';
 import { TimelineTooltip } from './tooltip';
@@ -42,6 +44,7 @@ export function Timeline() {
   const hair = hover?.target.kind === 'plot' ? hover.x : null;
   return (
     <section class={tall.value ? 'timeline timeline-tall' : 'timeline'} aria-label="Timeline">
+      {tall.value && operatorLanes.value && showsOperators.value && <Operators lanes={operatorLanes.value} />}
       <div
         ref={box}
         class="timeline-box"

@@ -15,6 +15,7 @@ mod idle;
 mod interval_totals;
 mod leaks;
 mod names;
+mod operators;
 mod phases;
 mod pins;
 mod samples;

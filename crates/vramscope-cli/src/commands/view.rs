@@ -11,7 +11,7 @@ use std::{fs, io};
 use anyhow::{Context as _, anyhow, bail};
 use vramscope::report::{Shown, bytes};
 use vramscope::trace::ReadError;
-use vramscope::trace::formats::{ReadOptions, Recording};
+use vramscope::trace::formats::{ReadOptions, Reader, Recording};
 use vramscope::viewer::{Library, OpenFile, Server, SourceFolders, self_contained};
 
 use crate::console::console;
@@ -46,6 +46,10 @@ pub(crate) struct ViewArgs {
     /// Show source files from this folder beside the memory of their lines; nothing outside of it is read. Repeat it for further folders
     #[arg(long, value_name = "DIR", conflicts_with = "html")]
     pub(crate) source: Vec<PathBuf>,
+    /// Show the operators, kernels and annotations of this trace of `torch.profiler` above the memory of the run that it is of. Repeat it
+    /// for traces of further files
+    #[arg(long, value_name = "TRACE", requires = "files", conflicts_with = "html")]
+    pub(crate) operators: Vec<PathBuf>,
     /// Print the address and do not open a browser
     #[arg(long, conflicts_with = "html")]
     pub(crate) no_open: bool,
@@ -109,7 +113,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
 /// Serves the page. The browser loads the page while the files are read.
 fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     // Checks the files before a browser opens.
-    for file in args.files.iter().filter(|f| *f != Path::new("-")) {
+    for file in args.files.iter().chain(&args.operators).filter(|f| *f != Path::new("-")) {
         fs::metadata(file).map_err(|e| ReadError::open(file, e))?;
     }
     let sources = SourceFolders::open(&args.source)
@@ -118,13 +122,39 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
         Arc::new(Library::default().with_sources(sources).with_sql(console(None, &args.reading, true)));
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
     let serving = begin(how, &library)?;
+    let mut opened = Vec::new();
     for file in &args.files {
         let told = |bytes, total| library.reads(&input::name(file), bytes, total);
         let (name, recording) = read(file, args.reading.options(), told)?;
-        library.add(OpenFile::open(name, recording).context("cannot start a thread for answers")?);
+        opened.push(OpenFile::open(name, recording).context("cannot start a thread for answers")?);
+    }
+    for trace in &args.operators {
+        add_operators(trace, &opened, args.reading.options())?;
+    }
+    for file in opened {
+        library.add(file);
     }
     library.complete();
     until_it_ends(serving)
+}
+
+/// Shows the operators of a trace beside the first file that it fits.
+fn add_operators(path: &Path, files: &[OpenFile], options: ReadOptions) -> anyhow::Result<()> {
+    let name = input::name(path);
+    let trace = Reader::open(path).and_then(|reader| reader.options(options).read_operators());
+    let trace = Arc::new(trace.with_context(|| format!("--operators {}", Shown::of(&name)))?);
+    let mut first = None;
+    for file in files {
+        match file.add_operators(&name, &trace) {
+            Ok(told) => {
+                say(&format!("{}: {told}", Shown::of(&name)));
+                return Ok(());
+            }
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    // Without a file, the arguments are refused.
+    first.map_or(Ok(()), |why| Err(anyhow!("--operators {}", Shown::of(&why.to_string()))))
 }
 
 /// Options for serving a page.

@@ -105,6 +105,28 @@ fn files_that_cannot_be_shown() {
 }
 
 #[test]
+fn a_trace_stands_beside_the_first_file_that_it_fits() {
+    let trace = ["--operators", "examples/operators.json.gz"];
+    let serving =
+        Serving::start(&[&trace[..], &["examples/leak.pickle", "examples/operators.pickle.zst"]].concat());
+    let answer = get(&format!("{}api/recordings", serving.line));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let error = |args: &[&str]| {
+        let output = run(&[&["view", "--no-open"], args].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(
+        error(&[&trace[..], &["examples/leak.pickle"]].concat()),
+        "error: --operators examples/operators.json.gz: the trace is of another run: 0 of its 70 allocations are \
+         in the recording, by their times and by their order\n"
+    );
+    let other = error(&["--operators", "README.md", "examples/leak.pickle"]);
+    assert!(other.starts_with("error: --operators README.md: not a trace of `torch.profiler`"), "{other}");
+    assert!(error(&trace).contains("required"));
+}
+
+#[test]
 fn a_page_with_everything_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");

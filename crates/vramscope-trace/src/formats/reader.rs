@@ -14,6 +14,7 @@ use super::start::{FirstObject, other_file, own_json};
 use super::window::{CHUNK, WhenNeeded, Window};
 use super::{FormatReader, Opened, READERS, ReadOptions, Recording, foreign, keys, log, open, samples};
 use crate::error::ReadError;
+use crate::operators::OperatorTrace;
 use crate::samples::SampleForm;
 use crate::trace::DeviceTrace;
 
@@ -138,19 +139,41 @@ impl<'r> Reader<'r> {
         self.read_wanted(Wanted::Any)
     }
 
+    /// Reads the operators, kernels and annotations of a trace of `torch.profiler`, with or without memory events.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read). Another file is [`ReadError::NotOperators`].
+    pub fn read_operators(self) -> Result<OperatorTrace, ReadError> {
+        self.read_with(|mut window, _| {
+            window.fill(1)?;
+            let is_json = matches!(window.here().first(), Some(b'{' | b' ' | b'\n' | b'\r' | b'\t' | 0xef));
+            if is_json && matches!(form_of_json(&mut window), Ok(JsonForm::TorchProfiler)) {
+                foreign::read_operators(window)
+            } else {
+                Err(ReadError::NotOperators)
+            }
+        })
+    }
+
     fn read_wanted(self, wanted: Wanted) -> Result<Opened, ReadError> {
+        let options = self.options;
+        self.read_with(|window, compression| read_plain(wanted, options, window, compression))
+    }
+
+    /// Decompresses the source and decodes it.
+    fn read_with<T>(self, decode: impl Decode<T>) -> Result<T, ReadError> {
         let Self { source, options, mut progress, is_cancelled, length: _ } = self;
         let taken = &Taken::default();
         let progress = &mut || progress(taken.bytes());
         match source {
             Source::Ahead(stream) if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) => {
-                read_ahead(wanted, options, Cancellable { stream, is_cancelled }, taken, progress)
+                read_ahead(decode, options, Cancellable { stream, is_cancelled }, taken, progress)
             }
             Source::Ahead(stream) => {
-                read_on_demand(wanted, options, Cancellable { stream, is_cancelled }, taken, progress)
+                read_on_demand(decode, options, Cancellable { stream, is_cancelled }, taken, progress)
             }
             Source::OnDemand(stream) => {
-                read_on_demand(wanted, options, Cancellable { stream, is_cancelled }, taken, progress)
+                read_on_demand(decode, options, Cancellable { stream, is_cancelled }, taken, progress)
             }
         }
     }
@@ -180,36 +203,41 @@ enum Wanted {
     Any,
 }
 
-fn read_on_demand(
-    wanted: Wanted,
+/// Decodes decompressed bytes.
+trait Decode<T>: Fn(Window<'_>, Compression) -> Result<T, ReadError> {}
+
+impl<T, F: Fn(Window<'_>, Compression) -> Result<T, ReadError>> Decode<T> for F {}
+
+fn read_on_demand<T>(
+    decode: impl Decode<T>,
     options: ReadOptions,
     stream: impl Read,
     taken: &Taken,
     progress: &mut dyn FnMut(),
-) -> Result<Opened, ReadError> {
+) -> Result<T, ReadError> {
     let stream = Expanded::new(stream, taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let window = Window::new(WhenNeeded { stream, progress }, options.memory_bytes);
-    in_words(compression, read_plain(wanted, options, window, compression))
+    in_words(compression, decode(window, compression))
 }
 
-fn read_ahead(
-    wanted: Wanted,
+fn read_ahead<T>(
+    decode: impl Decode<T>,
     options: ReadOptions,
     stream: impl Read + Send,
     taken: &Taken,
     progress: &mut dyn FnMut(),
-) -> Result<Opened, ReadError> {
+) -> Result<T, ReadError> {
     let mut stream = Expanded::new(stream, taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let read = thread::scope(|scope| {
         let ahead = Ahead::start(scope, &mut stream, progress)?;
-        io::Result::Ok(read_plain(wanted, options, Window::new(ahead, options.memory_bytes), compression))
+        io::Result::Ok(decode(Window::new(ahead, options.memory_bytes), compression))
     });
     // If the thread did not start, nothing was read yet.
     let read = read.unwrap_or_else(|_| {
         let window = Window::new(WhenNeeded { stream, progress }, options.memory_bytes);
-        read_plain(wanted, options, window, compression)
+        decode(window, compression)
     });
     in_words(compression, read)
 }

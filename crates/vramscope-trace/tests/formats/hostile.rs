@@ -399,6 +399,43 @@ fn the_fuzzers_corpus_is_read_or_refused() {
 }
 
 #[test]
+fn a_changed_trace_of_operators_is_read_or_refused() {
+    let text = br#"{"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::\u00e4", "pid": 1, "tid": 7, "ts": 12.5, "dur": 2.0, "args": {"a": [1]}},
+        {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 1e3, "dur": 2.0, "args": {"device": 0, "stream": 7}},
+        {"ph": "M", "name": "thread_name", "tid": 7, "args": {"name": "thread 7 (python)"}},
+        {"ph": "i", "name": "[memory]", "tid": 7, "ts": 13, "args": {"Bytes": 8, "Addr": 9, "Device Type": 1, "Device Id": 0}}
+    ], "baseTimeNanoseconds": 9000}"#;
+    let mut read = 0;
+    for at in 0..text.len() {
+        for byte in [b'"', b'\\', b'9', b'-', b'[', b'}', b' ', 0, 0xff] {
+            let mut changed = text.to_vec();
+            changed[at] = byte;
+            match Reader::new(&changed[..]).read_operators() {
+                Ok(trace) => {
+                    let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
+                    assert!(spans.clone().all(|span| span.start_ns <= span.end_ns));
+                    assert!(spans.count() <= 2 && trace.memory.len() <= 1);
+                    read += 1;
+                }
+                Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+            }
+        }
+    }
+    assert!(read > 1000, "{read}");
+}
+
+#[test]
+fn a_name_longer_than_any_is_refused_before_it_is_held() {
+    let start = br#"{"schemaVersion": 1, "traceEvents": [{"name": ""#;
+    for filler in [b'x', b'\\', b' '] {
+        let long = std::io::Read::chain(&start[..], std::io::Read::take(std::io::repeat(filler), 1 << 30));
+        let error = Reader::new(long).read_operators().unwrap_err().to_string();
+        assert!(error.contains("a string, number or space of more than 16777216 bytes"), "{error}");
+    }
+}
+
+#[test]
 fn what_follows_the_pickle_is_ignored_and_told() {
     let mut bytes = pickled();
     bytes.extend(b"more");

@@ -15,6 +15,7 @@ mod groups;
 mod held;
 mod holes;
 mod notes;
+mod operators;
 #[cfg(feature = "fleet")]
 mod ranks;
 mod recording;
@@ -34,6 +35,7 @@ pub(crate) use groups::*;
 pub(crate) use held::*;
 pub(crate) use holes::*;
 pub use notes::*;
+pub(crate) use operators::*;
 #[cfg(feature = "fleet")]
 pub(crate) use ranks::*;
 pub(crate) use recording::*;

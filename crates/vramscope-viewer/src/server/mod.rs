@@ -155,6 +155,7 @@ fn app(state: AppState, secret: &str, admits: Guard) -> Router {
         .route("/sql", get(sql::tables).post(sql::answer).layer(DefaultBodyLimit::max(sql::LONGEST_SQL)))
         .route("/{file}/source", post(source_of))
         .route("/{file}/read", post(read))
+        .route("/{file}/operators", post(operators))
         .route("/{file}/close", post(close))
         .route("/{file}/{device}/ask", post(ask).layer(DefaultBodyLimit::max(LONGEST_QUESTION)));
     let found = |name: &str| page::asset(name).ok_or(StatusCode::NOT_FOUND);
@@ -251,13 +252,28 @@ async fn open(
     body: Body,
 ) -> Result<Response, ViewError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
-    let recording = upload::read(&name, length, body, decoding).await?;
+    let recording = upload::read(&name, length, body, decoding, |reader| reader.read()).await?;
     let opened = OpenFile::open(name, recording)?;
     opened.ask(Pace::Quick, |_, _| Ok(())).await?;
     // The files from the command line have the first positions, so wait for them.
     library.all().await;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())
+}
+
+/// Shows the operators of a dropped trace beside a recording.
+async fn operators(
+    State(AppState { library, decoding }): State<AppState>,
+    Path(file): Path<usize>,
+    Query(Name { name }): Query<Name>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ViewError> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
+    let trace = upload::read(&name, length, body, decoding, |reader| reader.read_operators()).await?;
+    let open = library.file(file).await?;
+    open.ask(Pace::Slow, move |f, _| f.add_operators(&name, Arc::new(trace))).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// A self-contained page with files and notes on them.

@@ -10,6 +10,7 @@ use std::thread::Builder;
 
 use tokio::sync::oneshot;
 use vramscope_analysis::Cancel;
+use vramscope_trace::OperatorTrace;
 use vramscope_trace::formats::Recording;
 
 use crate::{OpenRecording, Pace, ViewError};
@@ -59,6 +60,19 @@ impl OpenFile {
         };
         Builder::new().name("vramscope-file".to_owned()).spawn(prepare)?;
         Ok(Self { quick, slow, closed })
+    }
+
+    /// Shows the operators of a trace beside the recording, once it is prepared: [`OpenRecording::add_operators`]. Blocks, so it must not
+    /// be called on the server's threads.
+    ///
+    /// # Errors
+    /// Fails if the trace is not of the recorded run.
+    pub fn add_operators(&self, name: &str, trace: &Arc<OperatorTrace>) -> Result<String, ViewError> {
+        let (send, answered) = oneshot::channel();
+        let (name, trace) = (name.to_owned(), Arc::clone(trace));
+        let job: Job = Box::new(move |open| drop(send.send(open.add_operators(&name, trace))));
+        self.slow.send(job).map_err(|_| ViewError::Failed)?;
+        answered.blocking_recv().map_err(|_| ViewError::Failed)?
     }
 
     /// The recording, for queries that also involve other files.

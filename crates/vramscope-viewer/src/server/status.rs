@@ -15,9 +15,10 @@ impl IntoResponse for ViewError {
             | ViewError::Request(SessionError::Argument(_) | SessionError::Missing(_)) => {
                 StatusCode::BAD_REQUEST
             }
-            ViewError::Unreadable { .. } | ViewError::NotRead(_) | ViewError::Request(_) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
+            ViewError::Unreadable { .. }
+            | ViewError::NotAligned { .. }
+            | ViewError::NotRead(_)
+            | ViewError::Request(_) => StatusCode::UNPROCESSABLE_ENTITY,
             ViewError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             ViewError::Stalled => StatusCode::REQUEST_TIMEOUT,
             ViewError::TooMuch

@@ -9,7 +9,8 @@ use http_body_util::BodyExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
-use vramscope_trace::formats::{ReadOptions, Reader, Recording};
+use vramscope_trace::ReadError;
+use vramscope_trace::formats::{ReadOptions, Reader};
 
 use crate::ViewError;
 
@@ -27,14 +28,15 @@ const SLOWEST: f64 = 16.0 * 1024.0;
 /// The maximum number of chunks that wait for the reader. A chunk is at most as long as the buffer of its connection.
 const WAITING: usize = 4;
 
-/// Reads a recording from a request body of `length` bytes, as declared by the request. Holds a permit of `decoding` while
+/// Decodes a request body of `length` bytes, as declared by the request. Holds a permit of `decoding` while
 /// decoding, but not while waiting for bytes, so that a stalled upload delays no other.
-pub(crate) async fn read(
+pub(crate) async fn read<T: Send + 'static>(
     name: &str,
     length: Option<u64>,
     body: Body,
     decoding: Arc<Semaphore>,
-) -> Result<Recording, ViewError> {
+    decode: impl FnOnce(Reader<'_>) -> Result<T, ReadError> + Send + 'static,
+) -> Result<T, ViewError> {
     if length.is_some_and(|length| length > LARGEST_UPLOAD) {
         return Err(ViewError::TooLarge { limit: LARGEST_UPLOAD });
     }
@@ -43,7 +45,7 @@ pub(crate) async fn read(
         let mut stream = Chunks::new(chunks, decoding, Handle::current());
         // The page that is saved has a log as a log.
         let options = ReadOptions { keeps_log: true, ..ReadOptions::default() };
-        let recording = Reader::new(&mut stream).options(options).read();
+        let recording = decode(Reader::new(&mut stream).options(options));
         // A recording may end before its file; the rest is read and discarded.
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
     });

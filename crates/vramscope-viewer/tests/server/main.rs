@@ -5,6 +5,7 @@ mod answers;
 mod busy;
 mod dropped;
 mod log;
+mod operators;
 mod ranks;
 mod security;
 mod sql;

@@ -621,6 +621,37 @@ export type IdleTexts = {
 };
 
 /**
+ * Operators and kernels in flight: first those that enclose the whole interval, the innermost first, those of the host before those of
+ * the device; then the others by name, most time first.
+ */
+export type InFlight = {
+  /** Whether the trace tells the thread: lanes of other threads are left out. */
+  of_thread: boolean;
+  /** The number of the lane, and the index of a span in it: the longest of those with this name. */
+  lane: U32s;
+  span: U32s;
+  name: Array<string>;
+  /** 1 if the span encloses the whole interval. */
+  encloses: U8s;
+  /** The number of spans, and their time in microseconds. */
+  count: U32s;
+  took_us: F64s;
+  /** The number of rows that are left out. */
+  left_out: number;
+};
+
+/**
+ * Requests the operators and kernels in flight at an allocation, or between two moments: during the events `from..to`, or at the event
+ * before `from` if there are none.
+ */
+export type InFlightQuery = {
+  from: number;
+  to: number;
+  /** The index of an allocation, which replaces the moments. */
+  allocation: number | null;
+};
+
+/**
  * The items of a picture: allocations, or reserved ranges.
  */
 export type Items = {
@@ -922,6 +953,90 @@ export type OomFinding = {
   cause: string;
   /** The amount of free memory between blocks, and the lines that pinned it: one sentence each. Empty if there was none. */
   pinned: Array<string>;
+};
+
+/**
+ * An operator, a kernel or an annotation, and the memory that it allocated.
+ */
+export type OperatorFacts = {
+  name: string;
+  /** The whole name of its lane. */
+  lane: string;
+  took_us: number;
+  /** The moments before its first event and after its last. */
+  from: number;
+  to: number;
+  /** Its ends on the axis of events, and in microseconds after the first event; null without times. */
+  at: [number, number];
+  at_us: [number, number] | null;
+  allocated: Amount;
+  /** The index of the largest allocation, and its bytes. */
+  largest: number | null;
+  largest_bytes: number;
+  /** Of these, still allocated at its end. */
+  kept: Amount;
+  /** Whether only the allocations of its own thread count. */
+  of_thread: boolean;
+  /** The spans of its lane around it, innermost first: indices and names. */
+  around: Array<[number, string]>;
+};
+
+/**
+ * The spans of a thread, or of a stream.
+ */
+export type OperatorLane = {
+  /** Its number in the trace, by which queries refer to it. */
+  number: number;
+  /** A short name, and the whole. */
+  label: string;
+  title: string;
+  /** The number of rows, and of spans. */
+  rows: number;
+  spans: number;
+};
+
+/**
+ * The lanes of a trace beside the recording.
+ */
+export type OperatorLanes = {
+  /** The name of the trace's file. */
+  name: string;
+  /** How its clock and that of the recording were related, in a sentence. */
+  told: string;
+  lanes: Array<OperatorLane>;
+  /** The number of lanes that are left out. */
+  left_out: number;
+};
+
+/**
+ * The spans in a window, those of a row in order. Of several spans in one pixel, only the first is here.
+ */
+export type OperatorPicture = {
+  /** Distinct names. */
+  names: Array<string>;
+  lane: U32s;
+  row: U8s;
+  /** The index of each span in its lane. */
+  span: U32s;
+  /** A position in `names`. */
+  name: U32s;
+  /** The ends on the axis. */
+  from: F64s;
+  to: F64s;
+  /** Its time in microseconds, by the profiler's clock. */
+  took_us: F64s;
+};
+
+/**
+ * The part of the axis to draw, its number of pixel columns, and the lanes.
+ */
+export type OperatorWindow = {
+  axis: Axis;
+  from: number;
+  to: number;
+  width: number;
+  /** The number of a lane, and the number of its rows to draw, outermost first. */
+  lanes: Array<[number, number]>;
 };
 
 /**
@@ -1239,6 +1354,18 @@ export type Question = {
   "question": "markers"
 } | {
   "question": "regions"
+} | {
+  "question": "operator_lanes"
+} | {
+  "question": "operator_picture"
+} & OperatorWindow | {
+  "question": "in_flight"
+} & InFlightQuery | {
+  "question": "operator";
+  /** The number of its lane. */
+  lane: number;
+  /** Its index in the lane. */
+  span: number;
 } | {
   "question": "segments"
 } | {
@@ -1899,6 +2026,10 @@ export type Answers = {
   place: Place;
   markers: Markers;
   regions: Regions;
+  operator_lanes: OperatorLanes | null;
+  operator_picture: OperatorPicture;
+  in_flight: InFlight;
+  operator: OperatorFacts;
   segments: Segments;
   report: Report;
   replay: Replay;

@@ -2,7 +2,7 @@
 //!
 //! - `rmm`: the log of RMM's `LoggingResourceAdaptor`.
 //! - `memscope`: the events of msMemScope.
-//! - `torch_profiler`: a Chrome trace of `torch.profiler`.
+//! - `torch_profiler`: a Chrome trace of `torch.profiler`: its memory events as a recording, or its timed events.
 //! - `jax`: JAX's profile of live memory.
 //! - `rows`: rows of CSV.
 
@@ -29,7 +29,7 @@ use rows::Rows;
 pub(super) use jax::Jax;
 pub(super) use memscope::Memscope;
 pub(super) use rmm::Rmm;
-pub(super) use torch_profiler::TorchProfiler;
+pub(super) use torch_profiler::{TorchProfiler, read_operators};
 
 /// Bytes of memory that any file may take.
 const FREE: u64 = 32 << 20;

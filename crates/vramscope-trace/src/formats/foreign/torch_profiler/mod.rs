@@ -3,11 +3,8 @@
 //! Each `[memory]` event is an allocation or a free. Its stack are the operators and the Python functions of its thread that had begun and
 //! not ended. Annotations of the user are regions. Reserved bytes are in the file as a total only, so segments are unknown.
 
-use std::fmt;
-use std::io::BufReader;
-
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+mod rows;
+mod timed;
 
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
@@ -17,6 +14,9 @@ use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::ReadError;
 use crate::events::{Action, Event, Tags};
 use crate::ids::{FrameId, StringId};
+use rows::{Row, Sink};
+
+pub(in crate::formats) use timed::read_operators;
 
 /// The reader of traces of `torch.profiler`.
 #[derive(Debug)]
@@ -33,33 +33,9 @@ impl FormatReader for TorchProfiler {
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
         let mut gather = Gather::new(stream.most_memory());
-        let mut text = Counted { stream, gather_at: 0 };
-        let read = {
-            let mut json = serde_json::Deserializer::from_reader(BufReader::new(&mut text));
-            Whole(&mut gather).deserialize(&mut json).and_then(|()| json.end())
-        };
-        if let Some(error) = gather.failed {
-            return Err(error);
-        }
-        match read {
-            Ok(()) => gather.finish(text.gather_at),
-            Err(e) if e.is_io() => Err(std::io::Error::from(e).into()),
-            Err(e) => Err(ReadError::Json(e.to_string())),
-        }
-    }
-}
-
-/// Counts the bytes read.
-struct Counted<'w> {
-    stream: Window<'w>,
-    gather_at: u64,
-}
-
-impl std::io::Read for Counted<'_> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.stream.read(out)?;
-        self.gather_at += n as u64;
-        Ok(n)
+        let (read, bytes) = rows::read(stream, &mut gather);
+        read.map_err(rows::Stopped::of_a_recording)?;
+        gather.finish(bytes)
     }
 }
 
@@ -91,8 +67,6 @@ struct Gather {
     kind: DeviceKind,
     /// Number of events so far.
     events: u64,
-    /// The error that ended the reading.
-    failed: Option<ReadError>,
 }
 
 impl Gather {
@@ -105,7 +79,6 @@ impl Gather {
             base_us: 0,
             kind: DeviceKind::default(),
             events: 0,
-            failed: None,
         }
     }
 
@@ -114,52 +87,6 @@ impl Gather {
         2 * (self.memory.len() * size_of::<Memory>()
             + self.slices.len() * size_of::<Slice>()
             + self.regions.len() * (size_of::<(f64, Stage, StringId)>() + size_of::<Annotation>()))
-    }
-
-    fn row(&mut self, row: Row) -> Result<(), ReadError> {
-        self.events += 1;
-        if self.events.is_multiple_of(1024) {
-            // An event has at least 40 bytes.
-            self.builder.check_memory(self.waiting(), self.events * 40)?;
-        }
-        let is_finite = row.ts.is_finite() && row.dur.is_finite() && row.ts.abs() < 1e17;
-        if !is_finite {
-            return Ok(());
-        }
-        let begin = row.ts;
-        let end = begin + row.dur.max(0.0);
-        match (&*row.name, &*row.cat) {
-            ("[memory]", _) => {
-                let args = row.args.unwrap_or_default();
-                let (Some(bytes), Some(kind)) = (args.bytes.0, args.device_type.0) else { return Ok(()) };
-                // Numbers of `c10::DeviceType`.
-                let device = if kind == 0 { -1 } else { args.device.0.unwrap_or(0).max(0) };
-                self.kind = match kind {
-                    6 => DeviceKind::Rocm,
-                    12 => DeviceKind::Xpu,
-                    20 => DeviceKind::Npu,
-                    _ => self.kind,
-                };
-                self.memory.push(Memory {
-                    thread: row.tid.0.unwrap_or(0),
-                    at: begin,
-                    device,
-                    address: args.address.0.unwrap_or(0).cast_unsigned(),
-                    bytes,
-                });
-            }
-            (name, "python_function" | "cpu_op") => {
-                let (file, line, name) = super::memscope::frame(name);
-                let frame = self.builder.frame(name, file, line)?;
-                self.slices.push(Slice { thread: row.tid.0.unwrap_or(0), begin, end, frame });
-            }
-            (name, "user_annotation") => {
-                let name = self.builder.string(name)?;
-                self.regions.extend([(begin, Stage::Start, name), (end, Stage::End, name)]);
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     fn finish(mut self, read: u64) -> Result<Contents, ReadError> {
@@ -229,148 +156,53 @@ impl Gather {
     }
 }
 
-/// An event of the trace.
-#[derive(Deserialize)]
-struct Row {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    cat: String,
-    #[serde(default)]
-    tid: Number,
-    #[serde(default)]
-    ts: f64,
-    #[serde(default)]
-    dur: f64,
-    #[serde(default)]
-    args: Option<Args>,
-}
+impl Sink for Gather {
+    fn base(&mut self, ns: i64) {
+        self.base_us = ns / 1000;
+    }
 
-#[derive(Default, Deserialize)]
-struct Args {
-    #[serde(default, rename = "Bytes")]
-    bytes: Number,
-    #[serde(default, rename = "Addr")]
-    address: Number,
-    #[serde(default, rename = "Device Type")]
-    device_type: Number,
-    #[serde(default, rename = "Device Id")]
-    device: Number,
-}
-
-/// An integer; `None` for any other scalar. Addresses above 2^63 wrap.
-#[derive(Default)]
-struct Number(Option<i64>);
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Scalar;
-
-        impl<'de> Visitor<'de> for Scalar {
-            type Value = Number;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-
-            fn visit_i64<E>(self, n: i64) -> Result<Number, E> {
-                Ok(Number(Some(n)))
-            }
-
-            fn visit_u64<E>(self, n: u64) -> Result<Number, E> {
-                Ok(Number(Some(n.cast_signed())))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
-                Ok(Number(None))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
-                Ok(Number(None))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Number, E> {
-                Ok(Number(text.parse().ok()))
-            }
-
-            fn visit_unit<E>(self) -> Result<Number, E> {
-                Ok(Number(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Number, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Number(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Number(None))
-            }
+    fn row(&mut self, row: Row) -> Result<(), ReadError> {
+        self.events += 1;
+        if self.events.is_multiple_of(1024) {
+            // An event has at least 40 bytes.
+            self.builder.check_memory(self.waiting(), self.events * 40)?;
         }
-
-        from.deserialize_any(Scalar)
-    }
-}
-
-/// Parser of the whole trace.
-struct Whole<'g>(&'g mut Gather);
-
-impl<'de> DeserializeSeed<'de> for Whole<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Whole<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a trace of `torch.profiler`")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "traceEvents" => map.next_value_seed(Rows(self.0))?,
-                "baseTimeNanoseconds" => {
-                    let base = map.next_value::<Number>()?.0.unwrap_or(0);
-                    self.0.base_us = base / 1000;
-                }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+        let is_finite = row.ts.is_finite() && row.dur.is_finite() && row.ts.abs() < 1e17;
+        if !is_finite {
+            return Ok(());
         }
-        Ok(())
-    }
-}
-
-/// Parser of the list of events.
-struct Rows<'g>(&'g mut Gather);
-
-impl<'de> DeserializeSeed<'de> for Rows<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Rows<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of events")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(row) = list.next_element::<Row>()? {
-            if let Err(error) = self.0.row(row) {
-                self.0.failed = Some(error);
-                return Err(serde::de::Error::custom("stopped"));
+        let begin = row.ts;
+        let end = begin + row.dur.max(0.0);
+        match (&*row.name, &*row.cat) {
+            ("[memory]", _) => {
+                let args = row.args.unwrap_or_default();
+                let (Some(bytes), Some(kind)) = (args.bytes.0, args.device_type.0) else { return Ok(()) };
+                // Numbers of `c10::DeviceType`.
+                let device = if kind == 0 { -1 } else { args.memory_device.0.unwrap_or(0).max(0) };
+                self.kind = match kind {
+                    6 => DeviceKind::Rocm,
+                    12 => DeviceKind::Xpu,
+                    20 => DeviceKind::Npu,
+                    _ => self.kind,
+                };
+                self.memory.push(Memory {
+                    thread: row.tid.0.unwrap_or(0),
+                    at: begin,
+                    device,
+                    address: args.address.0.unwrap_or(0).cast_unsigned(),
+                    bytes,
+                });
             }
+            (name, "python_function" | "cpu_op") => {
+                let (file, line, name) = super::memscope::frame(name);
+                let frame = self.builder.frame(name, file, line)?;
+                self.slices.push(Slice { thread: row.tid.0.unwrap_or(0), begin, end, frame });
+            }
+            (name, "user_annotation") => {
+                let name = self.builder.string(name)?;
+                self.regions.extend([(begin, Stage::Start, name), (end, Stage::End, name)]);
+            }
+            _ => {}
         }
         Ok(())
     }

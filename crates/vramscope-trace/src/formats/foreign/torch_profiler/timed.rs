@@ -1,0 +1,305 @@
+//! The operators, kernels and annotations of a trace, without its stacks.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::super::super::window::Window;
+use super::super::{FREE, LONGEST_NAME, PER_BYTE};
+use super::rows::{self, Row, Sink, Stopped};
+use crate::error::ReadError;
+use crate::operators::{LaneKind, MemoryChange, OperatorLane, OperatorSpan, OperatorTrace};
+
+/// Maximum number of lanes; those with the most spans remain. A machine has eight devices of some streams, and some threads.
+const MOST_LANES: usize = 64;
+
+/// Approximate memory of a lane and its entry in the table of lanes, in bytes.
+const LANE: usize = 2 * (size_of::<OperatorLane>() + size_of::<Key>() + size_of::<usize>());
+
+/// Reads the timed events of a trace. Rows of other kinds are skipped.
+pub(in crate::formats) fn read_operators(stream: Window<'_>) -> Result<OperatorTrace, ReadError> {
+    let mut timed = Timed { most_memory: stream.most_memory(), ..Timed::default() };
+    let (read, bytes) = rows::read(stream, &mut timed);
+    match read {
+        Ok(()) => timed.finish(bytes),
+        Err(Stopped::Error(error)) => Err(error),
+        Err(Stopped::Invalid(e)) => Err(ReadError::DamagedOperators { offset: bytes, what: e.to_string() }),
+    }
+}
+
+/// What tells lanes apart: the kind, the thread or the device, and the stream.
+type Key = (LaneKind, i64, Option<i64>);
+
+/// The spans and memory events so far. Times are nanoseconds since the base time.
+#[derive(Default)]
+struct Timed {
+    trace: OperatorTrace,
+    lanes: HashMap<Key, usize>,
+    threads: HashMap<i64, String>,
+    base_ns: i64,
+    spans: usize,
+    names_of_threads: usize,
+    events: u64,
+    most_memory: u64,
+}
+
+impl Timed {
+    /// Fails if the events so far take more memory than a file of `read` bytes may take, or than the caller allows.
+    fn check_memory(&self, read: u64) -> Result<(), ReadError> {
+        // Vectors grow by doubling.
+        let memory = self.trace.names.memory()
+            + 2 * self.spans * size_of::<OperatorSpan>()
+            + 2 * self.trace.memory.len() * size_of::<MemoryChange>()
+            + self.trace.lanes.len() * LANE
+            + self.names_of_threads;
+        if memory as u64 > self.most_memory {
+            return Err(ReadError::Memory { most: self.most_memory });
+        }
+        if memory as u64 > FREE + PER_BYTE * read {
+            let what = format!("the bytes read so far would take more than {PER_BYTE} times as much memory");
+            return Err(ReadError::DamagedOperators { offset: read, what });
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, key: Key, row: &Row, begin: f64) -> Result<(), ReadError> {
+        let name = self.trace.names.intern(&row.name[..row.name.floor_char_boundary(LONGEST_NAME)])?;
+        let (start_ns, end_ns) = (nanoseconds(begin), nanoseconds(begin + row.dur.max(0.0)));
+        let lanes = &mut self.trace.lanes;
+        let at = *self.lanes.entry(key).or_insert_with(|| {
+            let (kind, of, stream) = key;
+            lanes.push(OperatorLane { kind, of, stream, thread_name: String::new(), spans: Vec::new() });
+            lanes.len() - 1
+        });
+        lanes[at].spans.push(OperatorSpan { start_ns, end_ns, name });
+        self.spans += 1;
+        Ok(())
+    }
+
+    fn finish(mut self, read: u64) -> Result<OperatorTrace, ReadError> {
+        self.check_memory(read)?;
+        let mut trace = self.trace;
+        let base = self.base_ns;
+        trace.lanes.sort_by_key(|lane| Reverse(lane.spans.len()));
+        trace.left_out = trace.lanes.len().saturating_sub(MOST_LANES);
+        trace.lanes.truncate(MOST_LANES);
+        trace.lanes.sort_by_key(|lane| lane.kind);
+        for lane in &mut trace.lanes {
+            for span in &mut lane.spans {
+                span.start_ns = span.start_ns.saturating_add(base);
+                span.end_ns = span.end_ns.saturating_add(base);
+            }
+            lane.spans.sort_by_key(|span| (span.start_ns, Reverse(span.end_ns)));
+            if lane.stream.is_none()
+                && let Some(name) = self.threads.remove(&lane.of)
+            {
+                lane.thread_name.clone_from(&name);
+                // A thread may have several lanes.
+                self.threads.insert(lane.of, name);
+            }
+        }
+        for change in &mut trace.memory {
+            change.at_ns = change.at_ns.saturating_add(base);
+        }
+        trace.memory.sort_by_key(|change| change.at_ns);
+        Ok(trace)
+    }
+}
+
+/// Converts microseconds; the result saturates.
+fn nanoseconds(us: f64) -> i64 {
+    (us * 1000.0).round() as i64
+}
+
+impl Sink for Timed {
+    fn base(&mut self, ns: i64) {
+        self.base_ns = ns;
+    }
+
+    fn row(&mut self, row: Row) -> Result<(), ReadError> {
+        self.events += 1;
+        if self.events.is_multiple_of(1024) {
+            // An event has at least 40 bytes.
+            self.check_memory(self.events * 40)?;
+        }
+        let is_finite = row.ts.is_finite() && row.dur.is_finite() && row.ts.abs() < 1e17;
+        if !is_finite {
+            return Ok(());
+        }
+        let thread = row.tid.0.unwrap_or(0);
+        let args = row.args.as_ref();
+        let stream = args.and_then(|args| args.stream.0).or(row.tid.0).unwrap_or(0);
+        let device = args.and_then(|args| args.device.0).unwrap_or(0);
+        let is_nccl = |name: &str| name.starts_with("ncclDevKernel") || name.starts_with("ncclKernel");
+        let key = match (&*row.ph, &*row.cat) {
+            (_, _) if row.name == "[memory]" => {
+                self.memory(&row, thread);
+                return Ok(());
+            }
+            ("M", _) if row.name == "thread_name" => {
+                if let (Some(id), Some(name)) = (row.tid.0, args.and_then(|args| args.name.0.as_ref())) {
+                    let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+                    self.names_of_threads += name.len() + 64;
+                    // Kineto writes the name of the system first, then that of the process.
+                    self.threads.entry(id).or_insert_with(|| name.to_owned());
+                }
+                return Ok(());
+            }
+            ("X", "user_annotation") => (LaneKind::Annotations, thread, None),
+            ("X", "python_function") => (LaneKind::Python, thread, None),
+            // `xpu_runtime`, `mtia_ccp_events` and so on follow the same scheme, one for each accelerator.
+            ("X", "cpu_op") => (LaneKind::Operators, thread, None),
+            ("X", cat) if cat.ends_with("_runtime") || cat.ends_with("_driver") => {
+                (LaneKind::Operators, thread, None)
+            }
+            ("X", "gpu_user_annotation") => (LaneKind::DeviceAnnotations, device, Some(stream)),
+            ("X", "kernel") if is_nccl(&row.name) => (LaneKind::Nccl, device, None),
+            ("X", "kernel" | "gpu_memcpy" | "gpu_memset") => (LaneKind::Kernels, device, Some(stream)),
+            _ => return Ok(()),
+        };
+        self.push(key, &row, row.ts)
+    }
+}
+
+impl Timed {
+    fn memory(&mut self, row: &Row, thread: i64) {
+        let Some(args) = &row.args else { return };
+        let (Some(bytes), Some(kind)) = (args.bytes.0, args.device_type.0) else { return };
+        // `c10::DeviceType::CPU` is 0.
+        if kind == 0 || bytes == 0 {
+            return;
+        }
+        self.trace.memory.push(MemoryChange {
+            at_ns: nanoseconds(row.ts),
+            thread,
+            device: args.memory_device.0.unwrap_or(0).max(0),
+            address: args.address.0.unwrap_or(0).cast_unsigned(),
+            bytes,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::Reader;
+
+    fn read(events: &str) -> Result<OperatorTrace, ReadError> {
+        let text = format!(
+            r#"{{"schemaVersion": 1, "traceEvents": [{events}], "baseTimeNanoseconds": 1700000000000000000}}"#
+        );
+        Reader::new(text.as_bytes()).read_operators()
+    }
+
+    fn span(cat: &str, name: &str, tid: u32, ts: f64, dur: f64) -> String {
+        format!(
+            r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 1, "tid": {tid}, "ts": {ts}, "dur": {dur},
+            "args": {{"External id": 4, "device": 1, "stream": {tid}}}}}"#
+        )
+    }
+
+    #[test]
+    fn events_become_lanes_of_threads_and_streams() {
+        let events = [
+            span("kernel", "gemm", 7, 20.0, 5.0),
+            span("gpu_memcpy", "Memcpy HtoD", 7, 10.5, 1.0),
+            span("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 20, 21.0, 9.0),
+            span("kernel", "ncclKernel_Broadcast", 21, 41.0, 9.0),
+            span("gpu_user_annotation", "nccl:all_reduce", 20, 21.0, 9.0),
+            span("cpu_op", "aten::empty", 5, 2.0, 1.0),
+            span("cpu_op", "aten::zeros", 5, 2.0, 3.0),
+            span("cuda_runtime", "cudaMalloc", 5, 2.25, 0.5),
+            span("user_annotation", "forward", 5, 0.0, 100.0),
+            span("python_function", "train.py(3): step", 5, 0.0, 100.0),
+            span("fwdbwd", "not an operator", 5, 0.0, 100.0),
+            r#"{"ph": "M", "name": "thread_name", "tid": 5, "ts": 0, "args": {"name": "thread 5 (python)"}}"#
+                .to_owned(),
+            r#"{"ph": "i", "name": "[memory]", "cat": "cpu_instant_event", "tid": 5, "ts": 2.5,
+               "args": {"Bytes": 512, "Device Id": 1, "Device Type": 1, "Addr": 4096}}"#
+                .to_owned(),
+            r#"{"ph": "i", "name": "[memory]", "cat": "cpu_instant_event", "tid": 5, "ts": 2.5,
+               "args": {"Bytes": 8, "Device Id": -1, "Device Type": 0, "Addr": 1}}"#
+                .to_owned(),
+        ];
+        let trace = read(&events.join(",")).unwrap();
+        let lanes: Vec<_> = trace
+            .lanes
+            .iter()
+            .map(|lane| {
+                let names: Vec<_> = lane.spans.iter().map(|span| trace.names.get(span.name)).collect();
+                (lane.kind, lane.of, lane.stream, lane.thread_name.as_str(), names)
+            })
+            .collect();
+        let nccl = ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "ncclKernel_Broadcast"];
+        assert_eq!(
+            lanes,
+            [
+                (LaneKind::Annotations, 5, None, "thread 5 (python)", vec!["forward"]),
+                (LaneKind::Python, 5, None, "thread 5 (python)", vec!["train.py(3): step"]),
+                (
+                    LaneKind::Operators,
+                    5,
+                    None,
+                    "thread 5 (python)",
+                    vec!["aten::zeros", "aten::empty", "cudaMalloc"]
+                ),
+                (LaneKind::DeviceAnnotations, 1, Some(20), "", vec!["nccl:all_reduce"]),
+                (LaneKind::Kernels, 1, Some(7), "", vec!["Memcpy HtoD", "gemm"]),
+                (LaneKind::Nccl, 1, None, "", nccl.to_vec()),
+            ]
+        );
+        const BASE: i64 = 1_700_000_000_000_000_000;
+        let call = trace.lanes[2].spans[2];
+        assert_eq!((call.start_ns, call.end_ns), (BASE + 2250, BASE + 2750));
+        let change = MemoryChange { at_ns: BASE + 2500, thread: 5, device: 1, address: 4096, bytes: 512 };
+        assert_eq!(trace.memory, [change]);
+        assert_eq!(trace.range(), Some((BASE, BASE + 100_000)));
+    }
+
+    #[test]
+    fn a_cut_trace_is_refused_with_the_place() {
+        let whole =
+            format!(r#"{{"schemaVersion": 1, "traceEvents": [{}]}}"#, span("cpu_op", "a", 1, 0.0, 1.0));
+        for length in 40..whole.len() {
+            let error = Reader::new(&whole.as_bytes()[..length]).read_operators().unwrap_err();
+            assert!(
+                matches!(error, ReadError::DamagedOperators { offset, .. } if offset == length as u64),
+                "{error}"
+            );
+        }
+        assert!(Reader::new(whole.as_bytes()).read_operators().is_ok());
+    }
+
+    #[test]
+    fn other_files_are_told_apart() {
+        for other in
+            [&br#"{"segments": [], "device_traces": []}"#[..], b"time,bytes\n1,2\n", b"", b"\x80\x04N."]
+        {
+            let error = Reader::new(other).read_operators().unwrap_err();
+            assert!(error.to_string().starts_with("not a trace of `torch.profiler`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn odd_values_are_no_spans() {
+        let odd = [
+            r#"{"ph": "X", "cat": "cpu_op"}"#,
+            r#"{"ph": "X", "cat": "cpu_op", "name": "far", "ts": 1e300}"#,
+            r#"{"ph": "X", "cat": "cpu_op", "name": "backwards", "tid": {"a": [1]}, "ts": 5, "dur": -3}"#,
+            r#"{"ph": "X", "cat": "cpu_op", "name": "endless", "tid": 2, "ts": 5, "dur": 1e300}"#,
+            r#"{"name": "[memory]", "args": {"Bytes": "x", "Device Type": {"a": 1}, "name": [1]}}"#,
+            r#"{"ph": "M", "name": "thread_name", "tid": 0, "args": {"name": 7}}"#,
+        ];
+        let trace = read(&odd.join(",")).unwrap();
+        assert!(trace.lanes.iter().flat_map(|lane| &lane.spans).all(|span| span.start_ns <= span.end_ns));
+        assert_eq!((trace.lanes.len(), trace.memory.len()), (2, 0));
+    }
+
+    #[test]
+    fn only_the_largest_of_very_many_lanes_remain() {
+        let events: Vec<_> = (0..100).flat_map(|tid| (0..=tid).map(move |n| (tid, n))).collect();
+        let events: Vec<_> =
+            events.into_iter().map(|(tid, n)| span("cpu_op", "a", tid, f64::from(n), 1.0)).collect();
+        let trace = read(&events.join(",")).unwrap();
+        assert_eq!((trace.lanes.len(), trace.left_out, trace.lanes[0].of), (MOST_LANES, 36, 99));
+    }
+}

@@ -1,0 +1,145 @@
+//! The operators and kernels of a trace beside a recording: lanes with rows, so that no two drawn spans overlap.
+
+use std::sync::Arc;
+
+use vramscope_analysis::{Alignment, NotAligned};
+use vramscope_trace::{LaneKind, OperatorLane, OperatorSpan, OperatorTrace};
+
+use crate::device::OpenDevice;
+use crate::rows::rows_of;
+
+/// A trace of `torch.profiler`, aligned with an open recording.
+#[derive(Debug)]
+pub(crate) struct OpenOperators {
+    /// The name of its file.
+    pub(crate) name: String,
+    pub(crate) trace: Arc<OperatorTrace>,
+    /// Its clocks are in the order of the recording's devices.
+    pub(crate) alignment: Alignment,
+    /// The rows of each lane.
+    pub(crate) lanes: Vec<LaneRows>,
+}
+
+impl OpenOperators {
+    pub(crate) fn of(
+        name: String,
+        trace: Arc<OperatorTrace>,
+        devices: &[OpenDevice],
+    ) -> Result<Self, NotAligned> {
+        let histories: Vec<_> = devices.iter().map(OpenDevice::history).collect();
+        let alignment = Alignment::of(&histories, &trace)?;
+        let lanes = trace.lanes.iter().map(LaneRows::of).collect();
+        Ok(Self { name, trace, alignment, lanes })
+    }
+
+    pub(crate) fn span(&self, lane: usize, span: usize) -> Option<(&OperatorLane, OperatorSpan)> {
+        let lane = self.trace.lanes.get(lane)?;
+        Some((lane, *lane.spans.get(span)?))
+    }
+}
+
+/// The spans of a lane in rows: a span is below those that contain it.
+#[derive(Debug)]
+pub(crate) struct LaneRows {
+    /// The row of each span.
+    pub(crate) row: Vec<u8>,
+    pub(crate) rows: Vec<LaneRow>,
+}
+
+/// The spans of one row.
+#[derive(Debug, Default)]
+pub(crate) struct LaneRow {
+    /// Their indices in the lane, by their beginnings.
+    spans: Vec<u32>,
+    /// For each, the latest end among it and those before it.
+    reach: Vec<i64>,
+}
+
+/// Maximum number of spans of one row that are looked through for those at one time. Only spans in the last row overlap.
+const MOST_OVERLAPPING: usize = 256;
+
+impl LaneRows {
+    fn of(lane: &OperatorLane) -> Self {
+        let row = rows_of(lane.spans.iter().map(|span| (span.start_ns, span.end_ns)));
+        let mut rows: Vec<LaneRow> = Vec::new();
+        for ((index, span), &row) in (0..).zip(&lane.spans).zip(&row) {
+            let row = usize::from(row);
+            if rows.len() <= row {
+                rows.resize_with(row + 1, LaneRow::default);
+            }
+            let LaneRow { spans, reach } = &mut rows[row];
+            spans.push(index);
+            reach.push(reach.last().map_or(span.end_ns, |&last| span.end_ns.max(last)));
+        }
+        Self { row, rows }
+    }
+
+    /// The spans of the lane that overlap an interval of time, the innermost first.
+    pub(crate) fn between<'l>(
+        &'l self,
+        lane: &'l OperatorLane,
+        from_ns: i64,
+        to_ns: i64,
+    ) -> impl Iterator<Item = usize> + 'l {
+        self.rows.iter().rev().flat_map(move |row| row.between(lane, from_ns, to_ns))
+    }
+}
+
+impl LaneRow {
+    /// The position of the first span that may reach `ns`.
+    pub(crate) fn first_reaching(&self, ns: i64) -> usize {
+        self.reach.partition_point(|&end| end < ns)
+    }
+
+    /// The index in the lane of the span at a position of the row.
+    pub(crate) fn get(&self, position: usize) -> Option<usize> {
+        self.spans.get(position).map(|&span| span as usize)
+    }
+
+    /// The spans that overlap an interval of time.
+    fn between<'l>(
+        &'l self,
+        lane: &'l OperatorLane,
+        from_ns: i64,
+        to_ns: i64,
+    ) -> impl Iterator<Item = usize> + 'l {
+        let end = self.spans.partition_point(|&span| lane.spans[span as usize].start_ns <= to_ns);
+        let first = self.first_reaching(from_ns).min(end);
+        // Before those that begin within the interval, only spans that enclose its beginning matter.
+        let begun = self.spans.partition_point(|&span| lane.spans[span as usize].start_ns < from_ns);
+        let first = first.max(begun.min(end).saturating_sub(MOST_OVERLAPPING));
+        let within = self.spans[first..end].iter().map(|&span| span as usize);
+        within.filter(move |&span| lane.spans[span].end_ns >= from_ns)
+    }
+}
+
+/// The short name of a lane, for the margin beside it, and its whole name.
+pub(crate) fn lane_names(lane: &OperatorLane) -> (String, String) {
+    let OperatorLane { kind, of, stream, thread_name, .. } = lane;
+    let thread = if thread_name.is_empty() { format!("thread {of}") } else { thread_name.clone() };
+    let own = thread_name.split_once('(').and_then(|(_, name)| name.strip_suffix(')'));
+    let stream = stream.unwrap_or_default();
+    match kind {
+        LaneKind::Annotations => ("annotations".to_owned(), format!("annotations of {thread}")),
+        LaneKind::Python => ("Python".to_owned(), format!("Python functions of {thread}")),
+        LaneKind::Operators => {
+            let own = own.filter(|&name| !name.is_empty() && name != "python").unwrap_or("operators");
+            (own.to_owned(), format!("operators of {thread}"))
+        }
+        LaneKind::DeviceAnnotations => {
+            (format!("on stream {stream}"), format!("annotations on device {of}, stream {stream}"))
+        }
+        LaneKind::Kernels => (format!("stream {stream}"), format!("kernels of device {of}, stream {stream}")),
+        LaneKind::Nccl => ("NCCL".to_owned(), format!("kernels of NCCL on device {of}")),
+    }
+}
+
+/// Whether a lane is that of a thread.
+pub(crate) fn is_of_host(kind: LaneKind) -> bool {
+    matches!(kind, LaneKind::Annotations | LaneKind::Python | LaneKind::Operators)
+}
+
+/// Whether the page of a device shows a lane: threads, and its own streams. The host has the streams of all devices.
+pub(crate) fn is_of_device(lane: &OperatorLane, device: i64) -> bool {
+    is_of_host(lane.kind) || lane.of == device || device < 0
+}

@@ -1,0 +1,336 @@
+//! Answers about the operators and kernels of a trace beside the recording.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vramscope_analysis::{AlignedBy, Alignment, Axis, Cancel, Moment, OperatorClock, OperatorMemory};
+use vramscope_basics::lock;
+use vramscope_report::count;
+use vramscope_trace::{OperatorTrace, StringId};
+
+use crate::ViewError;
+use crate::columns::{Columns, Reply};
+use crate::device::OpenDevice;
+use crate::lanes::{OpenOperators, is_of_device, is_of_host, lane_names};
+use crate::protocol::{
+    Amount, InFlight, InFlightQuery, OperatorFacts, OperatorLane, OperatorLanes, OperatorPicture,
+    OperatorWindow,
+};
+use crate::recording::OpenRecording;
+
+/// The maximum number of rows about operators in flight.
+const MOST_IN_FLIGHT: usize = 200;
+
+impl OpenRecording {
+    /// Shows the operators of a trace beside the recording, in place of those of an earlier trace. Returns how their clocks were related.
+    ///
+    /// # Errors
+    /// Fails if the trace is not of the recorded run.
+    pub fn add_operators(&self, name: &str, trace: Arc<OperatorTrace>) -> Result<String, ViewError> {
+        let open = OpenOperators::of(name.to_owned(), trace, &self.devices)
+            .map_err(|why| ViewError::NotAligned { name: name.to_owned(), why })?;
+        let told = told(&open.alignment);
+        *lock(&self.operators) = Some(Arc::new(open));
+        Ok(told)
+    }
+
+    fn operators(&self) -> Option<Arc<OpenOperators>> {
+        lock(&self.operators).clone()
+    }
+
+    /// The lanes of a device, if there is a trace.
+    pub(crate) fn operator_lanes(&self, device: usize) -> Result<Option<OperatorLanes>, ViewError> {
+        let number = self.number(device)?;
+        let Some(open) = self.operators() else { return Ok(None) };
+        let lanes = (0..).zip(open.trace.lanes.iter().zip(&open.lanes));
+        let mut lanes: Vec<_> = lanes.filter(|(_, (lane, _))| is_of_device(lane, number)).collect();
+        // The main thread begins first.
+        let begin = |lane: &vramscope_trace::OperatorLane| lane.spans.first().map(|span| span.start_ns);
+        lanes.sort_by_key(|(_, (lane, _))| {
+            (lane.kind, lane.stream.map(|stream| (lane.of, stream)), begin(lane))
+        });
+        let lanes = lanes.into_iter().map(|(at, (lane, rows))| {
+            let (label, title) = lane_names(lane);
+            OperatorLane {
+                number: at,
+                label,
+                title,
+                rows: rows.rows.len() as u32,
+                spans: lane.spans.len() as u32,
+            }
+        });
+        Ok(Some(OperatorLanes {
+            name: open.name.clone(),
+            told: told(&open.alignment),
+            lanes: lanes.collect(),
+            left_out: open.trace.left_out,
+        }))
+    }
+
+    /// The spans in a window.
+    pub(crate) fn operator_picture(
+        &self,
+        device: usize,
+        window: &OperatorWindow,
+        cancel: &Cancel,
+    ) -> Reply<OperatorPicture> {
+        let subject = self.of_operators(device)?;
+        let &OperatorWindow { axis, from, to, width, .. } = window;
+        if !(from.is_finite() && to.is_finite() && from < to && width > 0) {
+            return Err(ViewError::Question("the window has no width".to_owned()));
+        }
+        let mut names = NamesOfPicture::default();
+        let (mut lane_of, mut row_of, mut span_of, mut name_of) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut begins, mut ends, mut took) = (Vec::new(), Vec::new(), Vec::new());
+        let pixel = (to - from) / f64::from(width);
+        for &[number, most] in &window.lanes {
+            let at = number as usize;
+            let (Some(lane), Some(rows)) = (subject.open.trace.lanes.get(at), subject.open.lanes.get(at))
+            else {
+                return Err(ViewError::Question(format!("no lane {number}")));
+            };
+            for (row, spans) in (0_u8..).zip(rows.rows.iter().take(most as usize)) {
+                if cancel.is_cancelled() {
+                    return Err(ViewError::Unwanted);
+                }
+                // The right end of the last span, on the axis.
+                let mut full = from;
+                let mut next = spans.first_reaching(subject.clock.time_at(axis, from));
+                while let Some(index) = spans.get(next) {
+                    let span = lane.spans[index];
+                    let ends_at = |ns| subject.clock.position(axis, ns);
+                    let (Some(begin), Some(end)) = (ends_at(span.start_ns), ends_at(span.end_ns)) else {
+                        break;
+                    };
+                    if begin > to {
+                        break;
+                    }
+                    let right = end.max(begin.max(from) + pixel);
+                    if end >= from && right > full + pixel / 2.0 {
+                        lane_of.push(number);
+                        row_of.push(row);
+                        span_of.push(index as u32);
+                        name_of.push(names.position(span.name));
+                        begins.push(begin);
+                        ends.push(end);
+                        took.push(microseconds(span.end_ns - span.start_ns));
+                        full = right;
+                    }
+                    next = (next + 1).max(spans.first_reaching(subject.clock.time_at(axis, full)));
+                }
+            }
+        }
+        let names = names.all.iter().map(|&name| subject.open.trace.names.get(name).to_owned()).collect();
+        Columns::answer(|columns| OperatorPicture {
+            names,
+            lane: columns.u32(lane_of),
+            row: columns.u8(row_of),
+            span: columns.u32(span_of),
+            name: columns.u32(name_of),
+            from: columns.f64(begins),
+            to: columns.f64(ends),
+            took_us: columns.f64(took),
+        })
+    }
+
+    /// The operators in flight at an allocation or in an interval.
+    pub(crate) fn in_flight(&self, device: usize, query: &InFlightQuery, cancel: &Cancel) -> Reply<InFlight> {
+        let subject = self.of_operators(device)?;
+        let Subject { open, clock, device, number } = &subject;
+        let (from, to) = (device.moment(query.from)?, device.moment(query.to)?);
+        // The events, as an inclusive range.
+        let (first, last, of_one) = match query.allocation {
+            Some(id) => {
+                let all = &device.history().allocations;
+                let a = all.get(id).ok_or_else(|| ViewError::Question(format!("no allocation {id}")))?;
+                (a.from.event(), a.from.event(), true)
+            }
+            None if from < to => (Some(from.index()), to.event(), false),
+            None => (from.event(), from.event(), true),
+        };
+        let time = |event: Option<usize>| event.and_then(|event| clock.time(event));
+        let thread = first.filter(|_| of_one).and_then(|event| clock.thread(event));
+        let mut rows: Vec<InFlightRow> = Vec::new();
+        if let (Some(from_ns), Some(to_ns)) = (time(first), time(last)) {
+            for (at, (lane, spans)) in (0_u32..).zip(open.trace.lanes.iter().zip(&open.lanes)) {
+                let is_other = is_of_host(lane.kind) && thread.is_some_and(|thread| thread != lane.of);
+                if is_other || !is_of_device(lane, *number) {
+                    continue;
+                }
+                if cancel.is_cancelled() {
+                    return Err(ViewError::Unwanted);
+                }
+                let mut by_name: HashMap<StringId, usize> = HashMap::new();
+                for index in spans.between(lane, from_ns, to_ns) {
+                    let span = lane.spans[index];
+                    let encloses = span.start_ns <= from_ns && to_ns <= span.end_ns;
+                    let inside_ns = span.end_ns.min(to_ns) - span.start_ns.max(from_ns);
+                    let whole_ns = span.end_ns - span.start_ns;
+                    let took_ns = if of_one { whole_ns } else { inside_ns };
+                    let row = InFlightRow {
+                        lane: at,
+                        span: index as u32,
+                        name: span.name,
+                        encloses,
+                        count: 1,
+                        took_ns,
+                        longest_ns: whole_ns,
+                    };
+                    if encloses {
+                        rows.push(row);
+                        continue;
+                    }
+                    let place = *by_name.entry(span.name).or_insert(rows.len());
+                    match rows.get_mut(place) {
+                        Some(known) => known.add(&row),
+                        None => rows.push(row),
+                    }
+                }
+            }
+        }
+        // The innermost is the shortest of those that enclose the interval.
+        rows.sort_by_key(|row| {
+            let is_of_host = is_of_host(open.trace.lanes[row.lane as usize].kind);
+            let by_time = if row.encloses { row.longest_ns } else { row.took_ns.saturating_neg() };
+            (!row.encloses, row.encloses && !is_of_host, by_time)
+        });
+        let left_out = rows.len().saturating_sub(MOST_IN_FLIGHT);
+        rows.truncate(MOST_IN_FLIGHT);
+        let name = |row: &InFlightRow| open.trace.names.get(row.name).to_owned();
+        Columns::answer(|columns| InFlight {
+            of_thread: thread.is_some(),
+            lane: columns.u32(rows.iter().map(|row| row.lane)),
+            span: columns.u32(rows.iter().map(|row| row.span)),
+            name: rows.iter().map(name).collect(),
+            encloses: columns.u8(rows.iter().map(|row| row.encloses.into())),
+            count: columns.u32(rows.iter().map(|row| row.count)),
+            took_us: columns.f64(rows.iter().map(|row| microseconds(row.took_ns))),
+            left_out,
+        })
+    }
+
+    /// An operator, and the memory that it allocated.
+    pub(crate) fn operator(
+        &self,
+        device: usize,
+        lane: usize,
+        span: usize,
+    ) -> Result<OperatorFacts, ViewError> {
+        let Subject { open, clock, device, .. } = &self.of_operators(device)?;
+        let none = || ViewError::Question(format!("no span {span} in lane {lane}"));
+        let (of, found) = open.span(lane, span).ok_or_else(none)?;
+        let ends = (found.start_ns, found.end_ns);
+        let history = device.history();
+        let memory: OperatorMemory = clock.memory(history, ends, is_of_host(of.kind).then_some(of.of));
+        let (from, to): (Moment, Moment) = clock.moments(ends.0, ends.1);
+        let place = |axis| Some([clock.position(axis, ends.0)?, clock.position(axis, ends.1)?]);
+        let around = open.lanes[lane].between(of, ends.0, ends.1).filter(|&other| {
+            let other_span = of.spans[other];
+            other != span
+                && open.lanes[lane].row[other] < open.lanes[lane].row[span]
+                && other_span.start_ns <= ends.0
+                && ends.1 <= other_span.end_ns
+        });
+        let name = |span: usize| open.trace.names.get(of.spans[span].name).to_owned();
+        Ok(OperatorFacts {
+            name: name(span),
+            lane: lane_names(of).1,
+            took_us: microseconds(ends.1 - ends.0),
+            from: from.index(),
+            to: to.index(),
+            at: place(Axis::Events).unwrap_or_default(),
+            at_us: place(Axis::Time),
+            allocated: Amount { bytes: memory.bytes, count: memory.count },
+            largest: memory.largest,
+            largest_bytes: memory.largest.map_or(0, |id| history.allocations[id].size),
+            kept: Amount { bytes: memory.kept_bytes, count: memory.kept_count },
+            of_thread: memory.of_thread,
+            around: around.take(MOST_IN_FLIGHT).map(|other| (other as u32, name(other))).collect(),
+        })
+    }
+
+    fn of_operators(&self, position: usize) -> Result<Subject<'_>, ViewError> {
+        let (device, number) = (self.device(position)?, self.number(position)?);
+        let none = || ViewError::Question("no trace is open beside this recording".to_owned());
+        let open = self.operators().ok_or_else(none)?;
+        let clock = open.alignment.clocks.get(position).cloned().ok_or(ViewError::NoDevice(position))?;
+        Ok(Subject { open, clock, device, number })
+    }
+}
+
+/// A trace beside a device.
+struct Subject<'f> {
+    open: Arc<OpenOperators>,
+    clock: Arc<OperatorClock>,
+    device: &'f OpenDevice,
+    number: i64,
+}
+
+/// A span in flight, or those of one name.
+struct InFlightRow {
+    lane: u32,
+    span: u32,
+    name: StringId,
+    encloses: bool,
+    count: u32,
+    took_ns: i64,
+    longest_ns: i64,
+}
+
+impl InFlightRow {
+    fn add(&mut self, other: &Self) {
+        self.count += 1;
+        self.took_ns = self.took_ns.saturating_add(other.took_ns);
+        if other.longest_ns > self.longest_ns {
+            (self.span, self.longest_ns) = (other.span, other.longest_ns);
+        }
+    }
+}
+
+/// The distinct names of a picture.
+#[derive(Default)]
+struct NamesOfPicture {
+    all: Vec<StringId>,
+    index: HashMap<StringId, u32>,
+}
+
+impl NamesOfPicture {
+    fn position(&mut self, name: StringId) -> u32 {
+        *self.index.entry(name).or_insert_with(|| {
+            self.all.push(name);
+            (self.all.len() - 1) as u32
+        })
+    }
+}
+
+fn microseconds(ns: i64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+/// How the clocks were related, in a sentence.
+fn told(aligned: &Alignment) -> String {
+    let Alignment { by, offset_ns, matched, compared, .. } = aligned;
+    let found = format!(
+        "{} of {} allocations of the trace are in the recording",
+        count(*matched as u64),
+        count(*compared as u64)
+    );
+    let seconds = |ns: &i64| microseconds(*ns).abs() / 1e6;
+    match (by, offset_ns) {
+        (AlignedBy::Clock, _) if *compared == 0 => {
+            "Aligned by the clock of both files; the trace has no memory events to check it.".to_owned()
+        }
+        (AlignedBy::Clock, offset) => {
+            let apart = microseconds(offset.unwrap_or(0)).abs();
+            format!("Aligned by the clock of both files: {found}, {apart:.1} us apart.")
+        }
+        (AlignedBy::Sequence, Some(offset)) => format!(
+            "Aligned by the order of allocations, because the clocks differ by {:.3} s: {found}.",
+            seconds(offset)
+        ),
+        (AlignedBy::Sequence, None) => {
+            format!("Aligned by the order of allocations, because the recording has no times: {found}.")
+        }
+    }
+}

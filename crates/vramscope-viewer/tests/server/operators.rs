@@ -1,0 +1,183 @@
+//! A trace of `torch.profiler` beside a recording.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use vramscope_viewer::{Library, Server};
+
+use crate::{Address, Reply, example};
+
+/// The head of a binary answer.
+fn head(answer: &[u8]) -> Value {
+    let length = u32::from_le_bytes(answer[..4].try_into().unwrap()) as usize;
+    serde_json::from_slice(&answer[4..4 + length]).unwrap()
+}
+
+/// The values of a column, which a member of the head refers to.
+fn column(answer: &[u8], name: &str) -> Vec<f64> {
+    let head = head(answer);
+    let (kind, place) = head[name].as_object().unwrap().iter().next().unwrap();
+    let [begin, length] = [0, 1].map(|i| place[i].as_u64().unwrap() as usize);
+    let behind = (4 + u32::from_le_bytes(answer[..4].try_into().unwrap()) as usize).next_multiple_of(8);
+    let values = &answer[behind + begin..];
+    let value = |i: usize| match kind.as_str() {
+        "u8" => f64::from(values[i]),
+        "u32" => f64::from(u32::from_le_bytes(values[4 * i..][..4].try_into().unwrap())),
+        _ => f64::from_le_bytes(values[8 * i..][..8].try_into().unwrap()),
+    };
+    (0..length).map(value).collect()
+}
+
+/// A server with the recording of the trace, and another recording.
+fn serving() -> Address {
+    let server = Server::bind(0).unwrap();
+    let address = Address::of(&server.url());
+    let library = Arc::new(Library::default());
+    library.add(example("operators.pickle.zst"));
+    library.add(example("leak.pickle"));
+    library.complete();
+    std::thread::spawn(move || server.serve(library));
+    address
+}
+
+fn packed() -> Vec<u8> {
+    std::fs::read(format!("{}/../../examples/operators.json.gz", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// The trace with the kernels and the collective call of a GPU.
+fn with_kernels() -> Vec<u8> {
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed()[..]), &mut text).unwrap();
+    let mut trace: Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    let forward = events.iter().find(|e| e["name"] == "forward").unwrap().clone();
+    let (ts, dur) = (forward["ts"].as_f64().unwrap(), forward["dur"].as_f64().unwrap());
+    let kernel = |name: &str, stream: i64, at: f64, dur: f64| {
+        json!({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": ts + at, "dur": dur,
+            "args": {"device": 0, "stream": stream, "External id": 1, "queued": 0}})
+    };
+    events.push(kernel("sm90_xmma_gemm_f32f32", 7, 0.0, dur));
+    events.push(kernel(
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        20,
+        0.0,
+        dur / 2.0,
+    ));
+    // Very many that no pixel tells apart.
+    events.extend((0..20_000).map(|n| kernel("tiny", 9, dur * f64::from(n) / 20_000.0, dur / 40_000.0)));
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    // The first key shows the format.
+    trace.as_object_mut().unwrap().remove("schemaVersion");
+    gzip.write_all(format!("{{\"schemaVersion\": 1, {}", &trace.to_string()[1..]).as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+fn add(address: &Address, file: usize, trace: &[u8]) -> Reply {
+    address.ask("POST", &address.path(&format!("api/{file}/operators?name=trace.json.gz")), &[], trace)
+}
+
+#[test]
+fn operators_are_shown_beside_the_recording_of_their_run() {
+    let address = serving();
+    let ask = |question: Value| address.question(0, 0, &question);
+    assert_eq!(head(&ask(json!({"question": "operator_lanes"})).body), Value::Null);
+    assert_eq!(ask(json!({"question": "operator", "lane": 0, "span": 0})).status, 400);
+    let added = add(&address, 0, &with_kernels());
+    assert_eq!(added.status, 204, "{}", added.text());
+
+    let lanes = head(&ask(json!({"question": "operator_lanes"})).body);
+    let told = lanes["told"].as_str().unwrap();
+    assert!(told.starts_with("Aligned by the clock of both files: 70 of 70 allocations"), "{told}");
+    let labels: Vec<_> =
+        lanes["lanes"].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["annotations", "operators", "pt_autograd_0", "stream 7", "stream 9", "NCCL"]);
+    let place = |label: &str| labels.iter().position(|&l| l == label).unwrap();
+    let number = |label: &str| lanes["lanes"][place(label)]["number"].as_u64().unwrap();
+
+    // A window has no more spans of a row than pixels, and each is in it.
+    for (axis, from, to) in [("time", 0.0, 200_000.0), ("events", 0.0, 446.0), ("events", 150.0, 170.0)] {
+        let all: Vec<_> = (0..labels.len()).map(|lane| [lane, 32]).collect();
+        let window = json!({"question": "operator_picture", "axis": axis, "from": from, "to": to, "width": 300, "lanes": all});
+        let answer = ask(window).body;
+        let [lane, row, begin, end] = ["lane", "row", "from", "to"].map(|name| column(&answer, name));
+        assert!(lane.contains(&(number("pt_autograd_0") as f64)), "{axis} {from}");
+        for (i, (&begin, &end)) in begin.iter().zip(&end).enumerate() {
+            assert!(begin <= to && end >= from && begin <= end, "{axis} {begin} {end}");
+            let same_row = |j: usize| (lane[i], row[i]) == (lane[j], row[j]);
+            assert!((0..lane.len()).filter(|&j| same_row(j)).count() <= 301);
+        }
+    }
+
+    // An allocation of the profiled part: its own thread, innermost first, and what the GPU ran.
+    let spans = |label: &str, name: &str| -> (usize, Value) {
+        let lane = number(label);
+        let count = lanes["lanes"][place(label)]["spans"].as_u64().unwrap();
+        let facts = (0..count)
+            .map(|span| head(&ask(json!({"question": "operator", "lane": lane, "span": span})).body));
+        facts.enumerate().find(|(_, facts)| facts["name"] == name).unwrap()
+    };
+    let (_, forward) = spans("annotations", "forward");
+    let (_, empty) = spans("operators", "aten::empty");
+    let largest = empty["largest"].as_u64().unwrap();
+    assert_eq!(empty["allocated"], json!({"bytes": 2_097_152, "count": 1}));
+    assert_eq!(empty["largest_bytes"], 2_097_152);
+    assert_eq!(empty["of_thread"], true);
+    assert_eq!(empty["around"][0][1], "aten::randn");
+    let answer = ask(json!({"question": "in_flight", "from": 0, "to": 0, "allocation": largest})).body;
+    let names: Vec<_> =
+        head(&answer)["name"].as_array().unwrap().iter().map(|n| n.as_str().unwrap().to_owned()).collect();
+    let operators: Vec<_> =
+        names.iter().zip(column(&answer, "lane")).filter(|(_, l)| *l == number("operators") as f64).collect();
+    assert_eq!(
+        operators.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+        ["aten::empty", "aten::randn"]
+    );
+    for other in ["forward", "sm90_xmma_gemm_f32f32"] {
+        assert!(names.iter().any(|name| name == other), "{other} in {names:?}");
+    }
+    assert!(names.iter().any(|name| name.starts_with("ncclDevKernel_AllReduce")), "{names:?}");
+
+    // An interval: what encloses it, then the others by name.
+    let (from, to) = (forward["from"].as_u64().unwrap(), forward["to"].as_u64().unwrap());
+    assert!(forward["allocated"]["count"].as_u64().unwrap() >= 5, "{forward}");
+    let answer = ask(json!({"question": "in_flight", "from": from, "to": to, "allocation": null})).body;
+    let names = head(&answer)["name"].clone();
+    let tiny = names.as_array().unwrap().iter().position(|name| name == "tiny").unwrap();
+    assert_eq!(names[0], "forward", "{names}");
+    assert!(column(&answer, "count")[tiny] > 5000.0);
+    let encloses = column(&answer, "encloses");
+    assert!(encloses.windows(2).all(|two| two[0] >= two[1]) && encloses[0] == 1.0);
+
+    // A part of the file's devices, lanes and spans only.
+    for wrong in [
+        json!({"question": "operator", "lane": 99, "span": 0}),
+        json!({"question": "operator", "lane": 0, "span": 99_999}),
+        json!({"question": "in_flight", "from": 0, "to": 9999, "allocation": null}),
+        json!({"question": "operator_picture", "axis": "time", "from": 0, "to": 9, "width": 9, "lanes": [[99, 1]]}),
+        json!({"question": "operator_picture", "axis": "time", "from": 9, "to": 9, "width": 9, "lanes": []}),
+    ] {
+        assert_eq!(ask(wrong.clone()).status, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn other_traces_and_other_files_are_refused_with_the_reason() {
+    let address = serving();
+    let trace = packed();
+    for (file, bytes, why) in [
+        (1, &trace[..], "trace.json.gz: the trace is of another run: 0 of its 70 allocations"),
+        (0, &trace[..trace.len() / 2], "trace.json.gz: "),
+        (0, b"{\"schemaVersion\": 1, \"traceEvents\": [", "byte 37: EOF while parsing"),
+        (0, b"{\"schemaVersion\": 1, \"traceEvents\": []}", "the trace has no operators"),
+        (0, b"notes", "not a trace of `torch.profiler`"),
+    ] {
+        let reply = add(&address, file, bytes);
+        assert_eq!(reply.status, 422, "{}", reply.text());
+        assert!(reply.text().contains(why), "{}", reply.text());
+    }
+    assert_eq!(add(&address, 7, &trace).status, 404);
+    let lanes = address.question(0, 0, &json!({"question": "operator_lanes"})).body;
+    assert_eq!(head(&lanes), Value::Null);
+}

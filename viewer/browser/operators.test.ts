@@ -1,0 +1,162 @@
+// A trace of torch.profiler beside a recording: its lanes, the memory of an operator, and the operators at a block.
+
+import { readFileSync } from 'node:fs';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import type { Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { axe, violations } from './axe';
+import { example } from './command';
+import { drop } from './dropping';
+import { fileNames, numberOf, servingAlone, state, test } from './page';
+
+const RECORDING = example('operators.pickle.zst');
+const TRACE = example('operators.json.gz');
+
+interface TraceEvent {
+  ph: string;
+  cat?: string;
+  name: string;
+  ts: number;
+  dur?: number;
+  tid: number | string;
+  args?: Record<string, unknown>;
+}
+
+const events: TraceEvent[] = JSON.parse(gunzipSync(readFileSync(TRACE)).toString()).traceEvents;
+
+/** The trace with kernels and a collective call, which a phantom GPU does not run. */
+function withKernels(): Buffer {
+  const trace = JSON.parse(gunzipSync(readFileSync(TRACE)).toString());
+  const forward = events.find(({ name }) => name === 'forward')!;
+  const kernel = (name: string, stream: number, part: number) => ({
+    ph: 'X',
+    cat: 'kernel',
+    name,
+    pid: 0,
+    tid: stream,
+    ts: forward.ts,
+    dur: forward.dur! * part,
+    args: { device: 0, stream },
+  });
+  trace.traceEvents.push(kernel('sm90_gemm', 7, 1), kernel('ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', 20, 0.5));
+  return gzipSync(JSON.stringify(trace));
+}
+
+const lanes = (page: Page) => page.locator('.operators');
+const chosen = (page: Page) => page.getByRole('region', { name: 'Chosen operator' });
+
+/** Opens the recording, drops the trace, and waits for its lanes. */
+async function dropped(page: Page, trace: Parameters<typeof drop>[1] = TRACE): Promise<void> {
+  await drop(page, trace);
+  await expect.poll(() => numberOf(page, '.operators', 'data-spans')).toBeGreaterThan(20);
+}
+
+/** Returns the exact bytes and blocks that a run of an operator allocated on the GPU, on its thread. */
+function allocatedIn({ ts, dur, tid }: TraceEvent): { bytes: number; count: number } {
+  const own = events.filter(
+    (e) =>
+      e.name === '[memory]' &&
+      e.tid === tid &&
+      e.ts >= ts &&
+      e.ts <= ts + dur! &&
+      e.args!['Device Type'] === 1 &&
+      Number(e.args!['Bytes']) > 0,
+  );
+  return { bytes: own.reduce((sum, e) => sum + Number(e.args!['Bytes']), 0), count: own.length };
+}
+
+test('a dropped trace shows its lanes, and says how the clocks were aligned', async ({ open }) => {
+  const page = await open(`${await servingAlone(RECORDING)}#view=moment`);
+  await dropped(page, { name: 'trace.json.gz', bytes: withKernels() });
+  expect((await state(page))['view']).toBe('timeline');
+  // No recording was opened.
+  expect(await fileNames(page)).toEqual(['operators.pickle.zst']);
+  await expect.poll(() => lanes(page).textContent()).toContain('Aligned by the clock of both files: 70 of 70 allocations');
+  const labels = await lanes(page).locator('.operators-lane').allTextContents();
+  expect(labels.map((label) => label.replace(/[▸▾]/, '').trim())).toEqual([
+    'annotations',
+    'operators',
+    'pt_autograd_0',
+    'stream 7',
+    'NCCL',
+  ]);
+  const toggle = page.getByRole('button', { name: 'Operators', exact: true });
+  await toggle.click();
+  await expect.poll(() => lanes(page).count()).toBe(0);
+  await toggle.click();
+  await expect.poll(() => lanes(page).count()).toBe(1);
+});
+
+test('an operator tells what it allocated', async ({ open }) => {
+  const dark = { colorScheme: 'dark', before: axe } as const;
+  const page = await open(`${await servingAlone(RECORDING)}#view=timeline&axis=time`, dark);
+  await dropped(page);
+  const box = lanes(page).locator('.operators-box');
+  await box.focus();
+  // The first span is the first annotation: the forward pass.
+  await page.keyboard.press('ArrowRight');
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe('forward');
+  const forward = events.find(({ name, cat }) => name === 'forward' && cat === 'user_annotation')!;
+  const { bytes, count } = allocatedIn(forward);
+  expect(count).toBeGreaterThan(3);
+  expect(await numberOf(page, '.operator-details', 'data-allocated')).toBe(bytes);
+  expect(await chosen(page).textContent()).toContain(`in ${count} blocks`);
+  expect(await violations(page)).toEqual([]);
+  // It is the interval, too, whose allocations the panel lists.
+  await expect.poll(async () => page.locator(`section[data-span="${(await state(page))['span'] ?? 'none'}"]`).count()).toBe(1);
+  const before = (await state(page))['range'];
+  await page.keyboard.press('Enter');
+  await expect.poll(async () => (await state(page))['range']).not.toBe(before);
+  // The address keeps it.
+  await page.reload();
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe('forward');
+  await page.keyboard.press('Escape');
+  await expect.poll(() => chosen(page).count()).toBe(0);
+  await expect.poll(async () => (await state(page))['span']).toBeUndefined();
+});
+
+test('a block tells the operators in flight when it was allocated', async ({ open }) => {
+  const page = await open(`${await servingAlone(RECORDING)}#view=timeline&axis=time`, { before: axe });
+  await dropped(page, { name: 'trace.json.gz', bytes: withKernels() });
+  await lanes(page).locator('.operators-box').focus();
+  await page.keyboard.press('ArrowRight');
+  await chosen(page).getByRole('button', { name: 'Select the largest block' }).click();
+  const flight = page.getByRole('region', { name: 'In flight when it was allocated' });
+  const names = () => flight.locator('li button').allTextContents();
+  await expect.poll(names).toContain('forward');
+  await expect.poll(names).toContain('sm90_gemm');
+  expect(await violations(page)).toEqual([]);
+  const all = await names();
+  const operators = all.filter((name) => name.startsWith('aten::'));
+  expect(operators.length).toBeGreaterThan(1);
+  // Innermost first: each is chosen, and the next one is around it.
+  await flight.getByRole('button', { name: operators[0]!, exact: true }).first().click();
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe(operators[0]);
+  expect(await chosen(page).locator('ol button').allTextContents()).toEqual(operators.slice(1).map((name) => `in ${name}`));
+});
+
+test('a lane unfolds, and the pointer names its spans', async ({ open }) => {
+  const page = await open(`${await servingAlone(RECORDING)}#view=timeline&axis=time`);
+  await dropped(page);
+  const label = lanes(page).getByRole('button', { name: /operators$/ });
+  expect(await label.getAttribute('aria-expanded')).toBe('false');
+  const height = () =>
+    lanes(page)
+      .locator('.operators-space')
+      .evaluate((e) => e.clientHeight);
+  const folded = await height();
+  await label.click();
+  await expect.poll(height).toBeGreaterThan(folded);
+  const box = (await lanes(page).locator('.operators-box').boundingBox())!;
+  const tip = page.locator('.part-tooltip');
+  for (let x = 100; x < box.width - 30 && (await tip.count()) === 0; x += 20) await page.mouse.move(box.x + x, box.y + 6);
+  expect(await tip.textContent()).toMatch(/forward|backward|optimizer|ProfilerStep/);
+});
+
+test('a trace of another run is refused with the reason, and opens as a recording of its own', async ({ open }) => {
+  const page = await open(await servingAlone(example('leak.pickle')), { expected: /status of 422/ });
+  await drop(page, TRACE);
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('the trace is of another run');
+  await expect.poll(() => fileNames(page)).toEqual(['leak.pickle', 'operators.json.gz']);
+  await expect.poll(() => lanes(page).count()).toBe(0);
+});

@@ -198,7 +198,7 @@ def test_cuda_graphs_are_captured_into_private_pools(tmp_path: Path) -> None:
         tmp_path,
         POOL
         + """
-outside = torch.empty(2 << 20, dtype=torch.uint8, device="cuda")
+outside, keeps_segment = (torch.empty(2 << 20, dtype=torch.uint8, device="cuda") for _ in range(2))
 place = outside.data_ptr()
 del outside
 graph = torch.cuda.CUDAGraph()
@@ -214,7 +214,7 @@ reserved = torch.cuda.memory_reserved()
 graph.replay()
 torch.cuda.empty_cache()
 kept = torch.cuda.memory_reserved()
-del graph, inside, others
+del graph, inside, others, keeps_segment
 torch.cuda.empty_cache()
 print(reserved == kept, torch.cuda.memory_reserved())
 failed = torch.cuda.CUDAGraph()

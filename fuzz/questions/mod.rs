@@ -157,6 +157,7 @@ fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
         settings: changed_settings(Both { a: trace, b: &half.trace }),
         at: None,
         advice: Advice::default(),
+        promised: Some(1 << 20),
     };
     vramscope::report::diff(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
     is_json(&DiffJson::new(&answers));

@@ -263,7 +263,7 @@ async fn open(
 
 /// Shows the operators of a dropped trace beside a recording.
 async fn operators(
-    State(AppState { library, decoding }): State<AppState>,
+    State(AppState { library, decoding, .. }): State<AppState>,
     Path(file): Path<usize>,
     Query(Name { name }): Query<Name>,
     headers: HeaderMap,

@@ -179,9 +179,10 @@ impl OperatorClock {
         let mut memory = OperatorMemory { of_thread: thread.is_some(), ..OperatorMemory::default() };
         let mut largest = 0;
         let actions = history.device().events.actions();
-        for event in from.index()..to.index().min(actions.len()) {
+        let (from, until) = (from.index(), to.index());
+        for (event, &action) in actions.iter().enumerate().take(until).skip(from) {
             let is_own = thread.is_none_or(|thread| self.thread(event) == Some(thread));
-            if actions[event] != Action::Alloc || !is_own {
+            if action != Action::Alloc || !is_own {
                 continue;
             }
             let Some(id) = history.subject_number(event) else { continue };

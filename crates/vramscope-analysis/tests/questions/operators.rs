@@ -208,7 +208,7 @@ fn positions_on_both_axes_are_the_inverse_of_times() {
     let trace = traced();
     let mut allocations = trace.memory.iter().filter(|change| change.bytes > 0).map(|change| change.at_ns);
     let first = allocations.next().unwrap();
-    let allocated = first..allocations.last().unwrap();
+    let allocated = first..allocations.next_back().unwrap();
     for (keeps_times, shift) in [(true, 0), (true, HOUR), (false, 0)] {
         let history = part(&recorded(), 0..AFTER_TRACE, keeps_times);
         let aligned = align(&history, &later(trace.clone(), shift)).unwrap();

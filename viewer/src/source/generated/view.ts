@@ -1687,82 +1687,6 @@ export type Specks = {
 };
 
 /**
- * The result of a query, or the reason why there is none.
- */
-export type SqlAnswer = {
-  /** The columns, each with a value for each row. */
-  columns: Array<SqlColumn>;
-  /** Whether rows were left out. */
-  is_cut: boolean;
-  /** The recordings that the query could read. */
-  files: Array<SqlFile>;
-  /** Notes, one line each. */
-  notes: Array<string>;
-  /** Why the query failed; null if it did not. */
-  error: SqlError | null;
-};
-
-/**
- * A column of a result.
- */
-export type SqlColumn = {
-  /** Its name; several columns of a join may have the same. */
-  name: string;
-  /** Whether its values are numbers. Whole numbers beyond 2^53, and numbers that JSON does not have, are texts. */
-  is_number: boolean;
-  /** The values by row. */
-  values: (number | string | null)[];
-};
-
-/**
- * Why a query failed.
- */
-export type SqlError = {
-  /** The reason in one line. */
-  text: string;
-  /** The line and the column of the wrong word, from 1; null if they are not known. */
-  at: [number, number] | null;
-};
-
-/**
- * A recording that a query could read.
- */
-export type SqlFile = {
-  /** Its value in the column `rank`. */
-  rank: number;
-  /** Its value in the column `file`. */
-  name: string;
-  /** Its position in the page. */
-  position: number;
-};
-
-/**
- * A query of the SQL console.
- */
-export type SqlQuery = {
-  sql: string;
-};
-
-/**
- * A table of the SQL console.
- */
-export type SqlTable = {
-  /** Its name. */
-  name: string;
-  /** The names of its columns. */
-  columns: Array<string>;
-};
-
-/**
- * The tables of the SQL console.
- */
-export type SqlTables = {
-  /** Why no query can be answered; null if queries can be answered. */
-  missing: string | null;
-  tables: Array<SqlTable>;
-};
-
-/**
  * Requests the positions of matches that are smaller than a pixel in a window.
  */
 export type SpecksQuery = {
@@ -1855,6 +1779,82 @@ export type SpentQuery = {
   search: Query | null;
   /** The moments of the interval for comparison. */
   before: [number, number] | null;
+};
+
+/**
+ * The result of a query, or the reason why there is none.
+ */
+export type SqlAnswer = {
+  /** The columns, each with a value for each row. */
+  columns: Array<SqlColumn>;
+  /** Whether rows were left out. */
+  is_cut: boolean;
+  /** The recordings that the query could read. */
+  files: Array<SqlFile>;
+  /** Notes, one line each. */
+  notes: Array<string>;
+  /** Why the query failed; null if it did not. */
+  error: SqlError | null;
+};
+
+/**
+ * A column of a result.
+ */
+export type SqlColumn = {
+  /** Its name; several columns of a join may have the same. */
+  name: string;
+  /** Whether its values are numbers. Whole numbers beyond 2^53, and numbers that JSON does not have, are texts. */
+  is_number: boolean;
+  /** The values by row. */
+  values: (number | string | null)[];
+};
+
+/**
+ * Why a query failed.
+ */
+export type SqlError = {
+  /** The reason in one line. */
+  text: string;
+  /** The line and the column of the wrong word, from 1; null if they are not known. */
+  at: [number, number] | null;
+};
+
+/**
+ * A recording that a query could read.
+ */
+export type SqlFile = {
+  /** Its value in the column `rank`. */
+  rank: number;
+  /** Its value in the column `file`. */
+  name: string;
+  /** Its position in the page. */
+  position: number;
+};
+
+/**
+ * A query of the SQL console.
+ */
+export type SqlQuery = {
+  sql: string;
+};
+
+/**
+ * A table of the SQL console.
+ */
+export type SqlTable = {
+  /** Its name. */
+  name: string;
+  /** The names of its columns. */
+  columns: Array<string>;
+};
+
+/**
+ * The tables of the SQL console.
+ */
+export type SqlTables = {
+  /** Why no query can be answered; null if queries can be answered. */
+  missing: string | null;
+  tables: Array<SqlTable>;
 };
 
 /**

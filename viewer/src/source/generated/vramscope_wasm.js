@@ -82,6 +82,24 @@ export class Engine {
         }
     }
     /**
+     * Shows the operators of a trace of `torch.profiler` beside an open file.
+     *
+     * # Errors
+     * If the file is not such a trace, or not of the recorded run.
+     * @param {number} file
+     * @param {string} name
+     * @param {any} stream
+     */
+    operators(file, name, stream) {
+        const val2 = +file;
+        const ptr0 = passStringToWasm0(name, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
+        const len0 = WASM_VECTOR_LEN;
+        const ret = wasm.engine_operators(this.__wbg_ptr, val2, ptr0, len0, stream);
+        if (ret[1]) {
+            throw takeFromExternrefTable0(ret[0]);
+        }
+    }
+    /**
      * The data that the page requests first for a file, as JSON.
      *
      * # Errors

@@ -50,7 +50,7 @@ only('the first findings match the command, and each unusual rank is shown besid
   await expect.poll(() => leaking.textContent()).toContain(`Leak suspected on rank ${job.leaks}`);
   await expect.poll(() => page.locator('.small-failed').count()).toBe(2);
   // A page without a job has none of these parts.
-  await expect.poll(() => page.getByRole('tab').allTextContents()).toEqual(['Ranks']);
+  await expect.poll(() => page.getByRole('tab').allTextContents()).toEqual(['Ranks', 'SQL']);
 });
 
 only("the table has every rank with its summary's numbers, and the reason for an unread one", async ({ open }) => {

@@ -267,6 +267,14 @@ print(torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1), a.device.i
     assert prints(tmp_path, POOL + program, gpus=2) == "0 4096 1"
 
 
+def plan(folder: Path, program: str) -> None:
+    """Runs a program that writes `run.pickle`, and plans it as `run.plan`."""
+    recorded = python(folder, program)
+    assert recorded.returncode == 0, recorded.stderr
+    planned = subprocess.run([COMMAND, "plan", "run.pickle", "-o", "run.plan"], cwd=folder, capture_output=True)
+    assert planned.returncode == 0, planned.stderr
+
+
 def test_requests_follow_a_plan(tmp_path: Path) -> None:
     program = """
 import sys, torch
@@ -274,10 +282,7 @@ import vramscope.torch
 pool = vramscope.torch.use_pool(plan=sys.argv[1] if sys.argv[1:] else None, check=True)
 pool.record_history()
 """ + TRAIN.replace("import torch, sys", "")
-    recorded = python(tmp_path, program + "for _ in range(6): step()\npool.dump_snapshot('run.pickle')")
-    assert recorded.returncode == 0, recorded.stderr
-    planned = subprocess.run([COMMAND, "plan", "run.pickle", "-o", "run.plan"], cwd=tmp_path, capture_output=True)
-    assert planned.returncode == 0, planned.stderr
+    plan(tmp_path, program + "for _ in range(6): step()\npool.dump_snapshot('run.pickle')")
     output = prints(
         tmp_path,
         program
@@ -405,10 +410,7 @@ with part:
     for _ in range(6): step()
 """
     )
-    recorded = python(tmp_path, program + "part.dump_snapshot('run.pickle')")
-    assert recorded.returncode == 0, recorded.stderr
-    planned = subprocess.run([COMMAND, "plan", "run.pickle", "-o", "run.plan"], cwd=tmp_path, capture_output=True)
-    assert planned.returncode == 0, planned.stderr
+    plan(tmp_path, program + "part.dump_snapshot('run.pickle')")
     output = prints(
         tmp_path,
         program

@@ -51,7 +51,7 @@ pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<P
             reserved: reserved.iter().sum(),
             allocated: allocated().map(|a| a.size).sum(),
             blocks: allocated().count(),
-            peak_allocated: peak(&allocations),
+            peak_allocated: peak(&allocations).0,
         }
     };
     let mut found: Vec<PrivatePool> = ranges.into_iter().map(of).filter(|pool| pool.reserved > 0).collect();
@@ -59,18 +59,20 @@ pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<P
     found
 }
 
-/// The most bytes of these allocations that are allocated at one moment.
-fn peak(allocations: &[&Allocation]) -> u64 {
+/// The most bytes of these allocations that are allocated at one moment, and the event of the first such moment; `None` if it is before the
+/// first event.
+pub(super) fn peak(allocations: &[&Allocation]) -> (u64, Option<usize>) {
     let mut changes: Vec<(Moment, i64)> = allocations
         .iter()
         .flat_map(|a| [(a.from, a.size.cast_signed()), (a.freed, -a.size.cast_signed())])
         .collect();
     changes.sort_unstable();
-    let mut now = 0_i64;
-    let mut most = 0;
-    for (_, by) in changes {
+    let (mut now, mut most, mut event) = (0_i64, 0_i64, None);
+    for (moment, by) in changes {
         now = now.saturating_add(by);
-        most = most.max(now);
+        if now > most {
+            (most, event) = (now, moment.event());
+        }
     }
-    most.unsigned_abs()
+    (most.unsigned_abs(), event)
 }

@@ -2,8 +2,9 @@
 
 use vramscope_trace::{Category, PoolId};
 
+use super::private_pools::peak;
 use crate::categories::AllocationCategories;
-use crate::history::{Allocation, History, Moment};
+use crate::history::{Allocation, History};
 
 /// The allocated bytes of a program with a KV cache: four parts at the end, which add up to all allocated bytes there, and the activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,18 +51,6 @@ pub(crate) fn serving_memory(
         };
         *part += if is_kept { a.size } else { 0 };
     }
-    let mut changes: Vec<(Moment, i64)> = freed
-        .iter()
-        .flat_map(|a| [(a.from, a.size.cast_signed()), (a.freed, -a.size.cast_signed())])
-        .collect();
-    changes.sort_unstable();
-    let (mut now, mut most) = (0_i64, 0_i64);
-    for (moment, by) in changes {
-        now = now.saturating_add(by);
-        if now > most {
-            (most, parts.activations_event) = (now, moment.event());
-        }
-    }
-    parts.activations = most.unsigned_abs();
+    (parts.activations, parts.activations_event) = peak(&freed);
     Some(parts)
 }

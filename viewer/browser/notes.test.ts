@@ -45,7 +45,7 @@ test('a note is written, edited and deleted by keys, and Back undoes each', asyn
   await write(page, 'twice as high as before');
   await expect.poll(() => listed(page)).toEqual(['twice as high as before']);
   await expect.poll(() => inAddress(page)).toBe('0.0.1000.2000 twice as high as before');
-  expect((await state(page))['view']).toBe('timeline');
+  await expect.poll(async () => (await state(page))['view']).toBe('timeline');
   await notes(page).getByRole('button', { name: 'events 1,000 to 1,999' }).waitFor();
   // The focus returns to the button that opened the field.
   await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Write a note on this interval');
@@ -56,7 +56,7 @@ test('a note is written, edited and deleted by keys, and Back undoes each', asyn
   await field(page).waitFor({ state: 'detached' });
   expect(await listed(page)).toEqual(['twice as high as before']);
   // The interval stays: the key belonged to the field.
-  expect((await state(page))['span']).toBe('1000.2000');
+  await expect.poll(async () => (await state(page))['span']).toBe('1000.2000');
 
   await notes(page).getByRole('button', { name: 'Edit: twice' }).press('Enter');
   await field(page).fill('as high as before');

@@ -68,7 +68,7 @@ function allocatedIn({ ts, dur, tid }: TraceEvent): { bytes: number; count: numb
 test('a dropped trace shows its lanes, and says how the clocks were aligned', async ({ open }) => {
   const page = await open(`${await servingAlone(RECORDING)}#view=moment`);
   await dropped(page, { name: 'trace.json.gz', bytes: withKernels() });
-  expect((await state(page))['view']).toBe('timeline');
+  await expect.poll(async () => (await state(page))['view']).toBe('timeline');
   // No recording was opened.
   expect(await fileNames(page)).toEqual(['operators.pickle.zst']);
   await expect.poll(() => lanes(page).textContent()).toContain('Aligned by the clock of both files: 70 of 70 allocations');

@@ -144,7 +144,7 @@ test('the call tree has the chosen frames, from either end', async ({ open }) =>
   // The name changes at once, the tree when its answer arrives.
   await expect.poll(() => path(4)).toEqual(['at::native::addmm', call, backward, module]);
   await expect.poll(async () => (await state(page))['inverted']).toBe('1');
-  expect((await state(page))['calls']).toBe('all');
+  await expect.poll(async () => (await state(page))['calls']).toBe('all');
 });
 
 test('generated code and the backward pass show their origin', async ({ open }) => {

@@ -60,7 +60,7 @@ test("the card has the report's figures for any step, and leads to a phase", asy
   await card(page).getByRole('button', { name: 'backward' }).press('Enter');
   const [backward] = phasesOf(file).filter(({ phase, step }) => phase === 'backward' && step === 1);
   await expect.poll(() => spanOf(page)).toBe(`${backward!.first_event}.${backward!.end_event}`);
-  expect(await state(page)).toMatchObject({ view: 'timeline' });
+  await expect.poll(() => state(page)).toMatchObject({ view: 'timeline' });
 });
 
 test('the row describes each phase, and says which are inferred', async ({ open }) => {

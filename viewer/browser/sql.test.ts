@@ -119,7 +119,7 @@ test('a row selects its allocation, and the moment of its event', async ({ open,
   );
   await rows(page).first().click();
   await expect.poll(async () => (await state(page))['selected']).toBe(String(first!['allocation']));
-  expect((await state(page))['moment']).toBe(String(Number(first!['alloc_event']) + 1));
+  await expect.poll(async () => (await state(page))['moment']).toBe(String(Number(first!['alloc_event']) + 1));
   // With the keyboard, and from a line chart.
   await run(page, 'SELECT event, allocated_bytes FROM events ORDER BY event');
   await rows(page).nth(2).press('Enter');
@@ -188,11 +188,11 @@ test('rows of several recordings select theirs', async ({ open, skip }) => {
   expect(oom!['rank']).toBe(8);
   await rows(page).first().click();
   await expect.poll(async () => (await state(page))['file']).toBe('1');
-  expect((await state(page))['moment']).toBe(String(Number(oom!['event']) + 1));
+  await expect.poll(async () => (await state(page))['moment']).toBe(String(Number(oom!['event']) + 1));
   // Without its recording, a row selects nothing.
   await run(page, 'SELECT event FROM events ORDER BY event LIMIT 3');
   await rows(page).nth(1).click();
-  expect((await state(page))['moment']).toBe(String(Number(oom!['event']) + 1));
+  await expect.poll(async () => (await state(page))['moment']).toBe(String(Number(oom!['event']) + 1));
 });
 
 test('all ranks of a job, before one is open', async ({ open, skip }) => {
@@ -211,5 +211,5 @@ test('all ranks of a job, before one is open', async ({ open, skip }) => {
   await run(page, 'SELECT rank, allocation, alloc_event FROM allocations WHERE rank = 1 AND alloc_event = 9');
   await rows(page).first().click();
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await state(page)).toMatchObject({ file: 'rank1', moment: '10' });
+  await expect.poll(() => state(page)).toMatchObject({ file: 'rank1', moment: '10' });
 });

@@ -58,7 +58,7 @@ test("the card has the report's steps, and leads to them", async ({ open }) => {
     .first()
     .press('Enter');
   await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
-  expect(await state(page)).toMatchObject({ view: 'timeline', moment: String(told.steps[LARGE].peak_event + 1) });
+  await expect.poll(() => state(page)).toMatchObject({ view: 'timeline', moment: String(told.steps[LARGE].peak_event + 1) });
   // The contents of the worst step at its peak, in two clicks.
   await show(page, 'moment');
   await page.locator(`.moment-view[data-total="${88 * MIB}"]`).waitFor();
@@ -92,7 +92,7 @@ test('the row marks the unusual step, describes each, and a click shows it', asy
   // The address stores it.
   await page.reload();
   await drawn(page);
-  expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
+  await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
   // Later content above the plot moves it.
   await expect
     .poll(async () => {

@@ -15,30 +15,21 @@ profile=${2:-wasm}
 root=$PWD
 glue=$root/viewer/src/source/generated
 
-# The library and the tool must have the same version.
-release=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
-tools=$root/target/tools
-if ! "$tools/bin/wasm-bindgen" --version 2>/dev/null | grep -qF "$release"; then
-    # A debug build takes a minute and writes the same bytes.
-    cargo install --quiet --root "$tools" --debug --bin wasm-bindgen --version "$release" wasm-bindgen-cli
-fi
-
-cargo=cargo linker=()
-if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library" ]; then
-    cargo=/usr/bin/cargo
-    export RUSTC=/usr/bin/rustc
-    linker=(--config 'target.wasm32-unknown-unknown.linker="wasm-ld-19"')
-fi
 # Unstable features: the standard library built for size, and no panic texts. Chrome 91, Firefox 89, Safari 16.4 and later have the
 # simd128 instructions.
-export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
+flags="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128"
+flags+=" --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 # `./test` lints with a driver of another compiler.
-unset RUSTC_WORKSPACE_WRAPPER
-export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128 --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
-"$cargo" build --quiet --profile "$profile" -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
+compiler=(env -u RUSTC_WORKSPACE_WRAPPER RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0 "RUSTFLAGS=$flags") linker=()
+if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library" ]; then
+    compiler+=(RUSTC=/usr/bin/rustc /usr/bin/cargo)
+    linker=(--config 'target.wasm32-unknown-unknown.linker="wasm-ld-19"')
+else
+    compiler+=(cargo)
+fi
+"${compiler[@]}" build --quiet --profile "$profile" -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
     -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size "${linker[@]}"
-"$tools/bin/wasm-bindgen" --target web --remove-name-section --remove-producers-section \
-    --out-dir target/wasm/bound "target/wasm/wasm32-unknown-unknown/$profile/vramscope_wasm.wasm"
+cargo run --quiet -p vramscope-bind -- "target/wasm/wasm32-unknown-unknown/$profile/vramscope_wasm.wasm" target/wasm/bound
 mkdir -p "$out"
 gzip -9 --no-name --stdout target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.gz"
 cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

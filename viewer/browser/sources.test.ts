@@ -10,11 +10,12 @@ import { GROUPS } from '../src/state/grouping';
 import { asking, engineOf, engineOfPage } from './asking';
 import { data, example, serve, writePage, type Served } from './command';
 import { log } from './recordings';
+import { TRANSPORT } from './transport';
 
-/** Returns a folder's larger recordings; empty if the folder is missing. */
+/** Returns a folder's larger recordings, which `./test --slow` compares; empty if the folder is missing. */
 function larger(folder: string, names = /./): string[] {
   const path = join(data ?? '', folder);
-  return data && existsSync(path)
+  return TRANSPORT === 'worker' && data && existsSync(path)
     ? readdirSync(path)
         .filter((name) => names.test(name))
         .map((name) => join(path, name))

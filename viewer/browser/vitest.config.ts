@@ -1,13 +1,14 @@
 import { defineConfig } from 'vitest/config';
 
 // Tests that start the built command, most of them with a browser. With VRAMSCOPE_TRANSPORT=worker, pages embed their engine and are
-// opened from the disk (transport.ts). Tests of one transport, and of markup and keys alone, are then excluded.
+// opened from the disk (transport.ts).
 const isWorker = process.env['VRAMSCOPE_TRANSPORT'] === 'worker';
-const ONCE = ['access', 'bars', 'firefox', 'keys', 'notebook', 'site', 'sources', 'told'].map(
-  (name) => `browser/${name}.test.ts`,
-);
-// These open hundreds of views: `./test --slow` runs them, with pages that embed their engine.
-const LONG = ['addressed', 'truth'].map((name) => `browser/${name}.test.ts`);
+const files = (...names: string[]) => names.map((name) => `browser/${name}.test.ts`);
+// Tests of one transport, and of markup and keys alone: `./test` runs them.
+const ONCE = files('access', 'bars', 'keys', 'site', 'told');
+// These open hundreds of views, or the same views once more in another browser, in a notebook or with late answers.
+// `./test --slow` runs them, with VRAMSCOPE_TRANSPORT=worker.
+const LONG = files('addressed', 'firefox', 'late', 'notebook', 'truth');
 
 export default defineConfig({
   test: {

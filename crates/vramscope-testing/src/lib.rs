@@ -62,6 +62,12 @@ pub fn recordings() -> Option<PathBuf> {
     Some(folder)
 }
 
+/// How often a random test runs: `n` times, or more often by the factor in `VRAMSCOPE_TIMES` (`./test --slow`).
+pub fn times(n: u32) -> u32 {
+    let factor = std::env::var("VRAMSCOPE_TIMES").ok().and_then(|factor| factor.parse().ok());
+    n.saturating_mul(factor.unwrap_or(1))
+}
+
 /// Returns the interpreter in the environment variable `variable`; [`skip`]s with `need` if it is not set.
 pub fn interpreter(need: &str, variable: &str) -> Option<String> {
     let named = std::env::var(variable).ok();

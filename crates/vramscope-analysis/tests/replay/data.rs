@@ -174,6 +174,7 @@ fn check_packing(items: &[Item], packing: &Packing) {
 }
 
 #[test]
+#[ignore = "takes long: ./test --slow"]
 fn published_packing_problems_are_packed_as_low_as_is_known() {
     let Some(folder) = data() else { return };
     let mut problems: Vec<(String, u64)> =

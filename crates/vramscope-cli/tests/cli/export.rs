@@ -515,6 +515,7 @@ mod data {
     }
 
     #[test]
+    #[ignore = "takes long: ./test --slow"]
     fn what_is_live_at_the_peak() {
         let all = all();
         for e in &all {
@@ -530,6 +531,7 @@ mod data {
     }
 
     #[test]
+    #[ignore = "takes long: ./test --slow"]
     fn tables() {
         let all = all();
         all.iter().for_each(check_tables);
@@ -537,6 +539,7 @@ mod data {
     }
 
     #[test]
+    #[ignore = "takes long: ./test --slow"]
     fn traces() {
         let all = all();
         all.iter().for_each(check_chrome);

@@ -686,7 +686,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: vramscope_testing::times(300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_program_is_read_back_with_the_state_it_ends_in(

@@ -22,8 +22,8 @@ use tree::Tree;
 use vramscope::trace::Notices;
 use vramscope::trace::formats::{self, Opened, Reader, Recording};
 
-/// Number of snapshots, unless `PROPTEST_CASES` is set.
-const CASES: u32 = 3000;
+/// Number of snapshots, unless `PROPTEST_CASES` is set, as in `./test --slow`.
+const CASES: u32 = 1000;
 
 /// A case counts as hanging after this time. A case takes some milliseconds.
 const HANGS: Duration = Duration::from_secs(300);

@@ -10,6 +10,7 @@ use crate::categories::facts::{
 };
 use crate::categories::phases::{
     Given, InferredPhase, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
+    is_as_large_as_a_workspace,
 };
 use crate::categories::rules::{Basis, CATEGORY_RULES, CategoryRule, decide};
 use crate::categories::signs::{Sign, Signs, StackSigns};
@@ -164,14 +165,6 @@ struct Known {
     growing: HashSet<StackId>,
 }
 
-/// Sizes of PyTorch's cuBLAS workspace, in bytes: 8 x 4096 KiB on Hopper, 2 x 4096 KiB + 8 x 16 KiB on other GPUs
-/// (`parseChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`, PyTorch 2.11).
-const WORKSPACES: [u64; 2] = [8 * 4096 * 1024, 2 * 4096 * 1024 + 8 * 16 * 1024];
-
-fn is_as_large_as_a_workspace(a: &Allocation) -> bool {
-    WORKSPACES.contains(&a.requested)
-}
-
 /// A forward pass before a backward pass retains at least this share of its bytes when it ends; without a backward pass, it frees
 /// nearly all of them. In recordings of training, the share is about a half.
 const KEPT_FOR_BACKWARD: f64 = 0.2;
@@ -185,7 +178,7 @@ impl Known {
         let mut growth: HashMap<StackId, Growth> = HashMap::new();
         phases.each(history, |a, interval| match interval.phase {
             Phase::Setup => {
-                if step_free(a, interval) != StepFree::Within {
+                if step_free(phases, a, interval) != StepFree::Within {
                     let signs = signs.get(a.stack);
                     if signs.has(Sign::Made) || signs.has(Sign::Moved) {
                         modules.insert(a.requested);
@@ -282,7 +275,7 @@ impl Known {
                 None => UnphasedFree::Within,
             }),
             Phase::Setup => AllocatedIn::Setup {
-                freed: step_free(a, interval),
+                freed: step_free(phases, a, interval),
                 by: self.setup_frames(signs),
                 turn: self.turn(a, interval),
                 ahead,
@@ -301,7 +294,7 @@ impl Known {
             }
             Phase::Backward => AllocatedIn::Backward { freed: backward_free(phases, a, interval), ahead },
             Phase::Recompute => AllocatedIn::Recompute { freed: recompute_free(a, interval), ahead },
-            Phase::Optimizer => AllocatedIn::Optimizer { freed: step_free(a, interval), ahead },
+            Phase::Optimizer => AllocatedIn::Optimizer { freed: step_free(phases, a, interval), ahead },
         }
     }
 
@@ -354,7 +347,7 @@ impl Known {
             PassEnd::Before => PassFree::Before(self.ahead(interval)),
             PassEnd::InBackward => PassFree::InBackward,
             PassEnd::Later if !interval.is_before_backward() => PassFree::AfterForward,
-            PassEnd::Later if a.freed == Moment::NEVER => PassFree::Never,
+            PassEnd::Later if phases.freed(a, interval) == NEVER => PassFree::Never,
             PassEnd::Later if self.is_turned_into_another(a, interval) => {
                 PassFree::AfterBackward(Use::TurnedIntoAnother)
             }
@@ -467,8 +460,8 @@ fn open_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Option
 }
 
 /// Returns when `a`, which was made during setup or by the optimizer, was freed.
-fn step_free(a: &Allocation, interval: PhaseInterval) -> StepFree {
-    match event_before(a.freed) {
+fn step_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> StepFree {
+    match phases.freed(a, interval) {
         freed if freed < interval.last => StepFree::Within,
         freed if freed < interval.end => StepFree::AtEnd,
         NEVER if interval.end == NEVER => StepFree::Open,
@@ -479,7 +472,7 @@ fn step_free(a: &Allocation, interval: PhaseInterval) -> StepFree {
 
 /// Returns when `a`, which was made in a backward pass, was freed.
 fn backward_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> BackwardFree {
-    match step_free(a, interval) {
+    match step_free(phases, a, interval) {
         StepFree::Within => BackwardFree::Within,
         StepFree::AtEnd => BackwardFree::AtEnd,
         StepFree::Later if phases.given(event_before(a.freed)) == Given::InBackward => {

@@ -251,6 +251,75 @@ fn a_training_loop_without_stacks_is_told_by_its_rhythm() {
     }
 }
 
+/// Without stacks: one step of layers of different sizes. With `gradient`, a backward pass begins with the gradient of the loss; without, the
+/// program only evaluates, and frees in the order of its allocations.
+fn one_step(gradient: bool) -> Loop {
+    let mut this = Loop::default();
+    let size = |layer: u64| (64 + layer) * 4 * KIB;
+    for layer in 0..6 {
+        this.alloc(size(layer), Made::Setup, Category::Parameter);
+    }
+    let mut saved = vec![this.alloc(8 * KIB, Made::Batch, Category::Input)];
+    for layer in 0..6 {
+        let result = this.alloc(96 * KIB, Made::Forward, Category::Temporary);
+        let activation = if gradient { Category::Activation } else { Category::Temporary };
+        saved.push(this.alloc((100 + layer) * KIB, Made::Forward, activation));
+        this.free(result);
+    }
+    let loss = this.alloc(4, Made::Forward, Category::Temporary);
+    if !gradient {
+        let norm = this.alloc(4, Made::Forward, Category::Temporary);
+        saved.into_iter().for_each(|tensor| this.free(tensor));
+        this.free(norm);
+        this.free(loss);
+        this.alloc(16 * KIB, Made::Forward, Category::Unknown);
+        return this;
+    }
+    let seed = this.alloc(4, Made::Backward, Category::Temporary);
+    let mut gradients = Vec::new();
+    let mut flowing = this.alloc(96 * KIB, Made::Backward, Category::Temporary);
+    for layer in (0..6).rev() {
+        gradients.push(this.alloc(size(layer), Made::Backward, Category::Gradient));
+        let next = this.alloc(96 * KIB, Made::Backward, Category::Temporary);
+        this.free(std::mem::replace(&mut flowing, next));
+        this.free(saved.pop().unwrap());
+    }
+    this.free(flowing);
+    this.free(saved.pop().unwrap());
+    this.free(seed);
+    for layer in 0..6 {
+        this.alloc(size(layer), Made::Optimizer, Category::OptimizerState);
+    }
+    let list: Vec<_> =
+        (0..6).map(|layer| this.alloc(size(layer), Made::Optimizer, Category::Temporary)).collect();
+    list.into_iter().rev().for_each(|tensor| this.free(tensor));
+    gradients.into_iter().for_each(|gradient| this.free(gradient));
+    this.free(loss);
+    this.alloc(8 * KIB, Made::Batch, Category::Unknown);
+    this
+}
+
+#[test]
+fn a_single_step_without_stacks_is_told_by_the_gradient_of_its_loss() {
+    let program = one_step(true);
+    let mut wrong = wrong(&program, &History::of(&program.trace(), 0));
+    // Without stacks, a batch looks like any other tensor that the backward pass needs, and so does the loss, which outlives it. The next batch
+    // may be for another pass.
+    wrong.retain(|&(truth, told, _)| {
+        !matches!(truth, Category::Input | Category::Unknown)
+            && (truth, told) != (Category::Temporary, Category::Activation)
+    });
+    assert_eq!(wrong, []);
+
+    let program = one_step(false);
+    let trace = program.trace();
+    let history = History::of(&trace, 0);
+    let categories = AllocationCategories::of(&history);
+    for a in &history.allocations {
+        assert_eq!(categories.category(a), Category::Unknown, "{a:?}");
+    }
+}
+
 #[test]
 fn a_pass_that_the_recording_ends_in_is_told_by_those_before() {
     let program = Loop::trained(8, 3, true, 0);

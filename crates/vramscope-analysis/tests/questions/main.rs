@@ -22,6 +22,7 @@ mod samples;
 mod sizes;
 mod skipped;
 mod timeline;
+mod without_stacks;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Divides a recording into phases: intervals in which the program did one thing.
 
+mod loss_gradients;
 mod repetition;
 mod run;
 mod stacks;
@@ -9,7 +10,7 @@ use crate::categories::stack_iterations::StackIterations;
 use crate::history::{Allocation, History};
 
 pub(crate) use run::Phase;
-pub(super) use run::{NEVER, event, event_before};
+pub(super) use run::{NEVER, event, event_before, is_as_large_as_a_workspace};
 
 use run::Run;
 
@@ -62,6 +63,8 @@ pub(super) struct Phases {
     passes: Vec<(u32, u32, u32)>,
     /// The event of the last allocation of the recording.
     last_allocation: u32,
+    /// That event, or the end of the last backward pass if it is later.
+    last_use: u32,
     /// The source of the phases; `None` if there is none, in which case everything is one interval.
     pub(super) known_from: Option<PhasesFrom>,
 }
@@ -83,7 +86,7 @@ pub(crate) struct InferredPhase {
 pub(crate) enum PhasesFrom {
     /// Frames in stacks.
     Stacks,
-    /// Without stacks: repetition, and the rise and fall of memory within it.
+    /// Without stacks: the gradients of losses, or else repetition, and the rise and fall of memory within it.
     Repetition,
 }
 
@@ -93,7 +96,8 @@ impl Phases {
         let (known_from, mut runs) = if history.recorded().any(|a| history.stack_of(a).is_some()) {
             (PhasesFrom::Stacks, stacks::runs(history, signs))
         } else {
-            (PhasesFrom::Repetition, repetition::runs(history))
+            let runs = loss_gradients::runs(history);
+            (PhasesFrom::Repetition, if runs.is_empty() { repetition::runs(history) } else { runs })
         };
         let known_from = (!runs.is_empty()).then_some(known_from);
         if runs.is_empty() {
@@ -107,7 +111,9 @@ impl Phases {
             }
         }
         let last_allocation = history.recorded().last().map_or(NEVER, event);
-        Self { intervals, passes, last_allocation, known_from }
+        let last_use = passes.iter().map(|&(_, last, _)| last).chain([last_allocation]).max();
+        let last_use = last_use.unwrap_or(NEVER);
+        Self { intervals, passes, last_allocation, last_use, known_from }
     }
 
     /// Returns the phases of steps. Backward passes and the recomputation in them are one phase.
@@ -133,6 +139,15 @@ impl Phases {
     /// Returns the number of backward passes.
     pub(super) fn backward_passes(&self) -> usize {
         self.passes.len()
+    }
+
+    /// Returns the event at which `a`, which was made in `interval`, was freed; [`NEVER`] if it was not. Without stacks, memory that the
+    /// program frees as it ends counts as never freed: nothing else tells it from memory that a later step frees.
+    pub(super) fn freed(&self, a: &Allocation, interval: PhaseInterval) -> u32 {
+        let freed = event_before(a.freed);
+        let ends_with_program =
+            self.known_from == Some(PhasesFrom::Repetition) && interval.end != NEVER && freed > self.last_use;
+        if ends_with_program { NEVER } else { freed }
     }
 
     /// Returns when event `freed` happened, relative to the backward passes.

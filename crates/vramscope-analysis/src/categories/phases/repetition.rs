@@ -28,6 +28,14 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     let number = |start: &usize| all.partition_point(|a| (event(a) as usize) < *start);
     let mut borders: Vec<usize> = starts.iter().map(number).collect();
     borders.push(all.len());
+    let turns: Vec<Option<usize>> = borders
+        .array_windows()
+        .map(|&[from, to]| turn(&all[from..to], all.get(to).map_or(NEVER, |a| event(a))))
+        .collect();
+    let has_backward = turns.iter().flatten().count() * 2 > turns.len();
+    if !has_backward {
+        borders[0] -= trailing_run(&all[..borders[0]]);
+    }
     let mut runs = Vec::new();
     let mut push = |phase, part: &[&Allocation]| {
         if let (Some(first), Some(last)) = (part.first(), part.last()) {
@@ -40,9 +48,12 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     let parameters: HashSet<u64> = before.map(|a| a.requested).collect();
     let mut freed: Vec<u32> = all.iter().map(|a| event_before(a.freed)).collect();
     freed.sort_unstable();
-    for &[from, to] in borders.array_windows() {
+    for (&[from, to], turn) in borders.array_windows().zip(turns) {
         let part = &all[from..to];
-        let turn = turn(part, all.get(to).map_or(NEVER, |a| event(a)));
+        let Some(turn) = turn.filter(|_| has_backward) else {
+            push(Phase::Forward, part);
+            continue;
+        };
         let (forward, rest) = part.split_at(turn);
         let (backward, optimizer) = rest.split_at(optimizer(rest, &freed, &parameters));
         push(Phase::Forward, forward);
@@ -54,8 +65,8 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
 
 /// Returns the number of allocations of a step before its turn. The turn is the moment at which most of the memory is live that
 /// is later freed in the opposite order, as a backward pass does. An optimizer's temporaries are freed in the order in which they
-/// were allocated.
-fn turn(part: &[&Allocation], end: u32) -> usize {
+/// were allocated. Returns `None` if too few are freed in the opposite order, as in a program that only runs forward passes.
+fn turn(part: &[&Allocation], end: u32) -> Option<usize> {
     let mut changes: Vec<Change> = Vec::with_capacity(part.len() * 2);
     for (number, a) in part.iter().enumerate().filter(|(_, a)| event_before(a.freed) < end) {
         changes.push(Change { event: event(a), number, begins: true });
@@ -82,8 +93,22 @@ fn turn(part: &[&Allocation], end: u32) -> usize {
             (most, at) = (held, change.event);
         }
     }
-    part.partition_point(|a| event(a) <= at)
+    (most >= FEWEST_HELD).then(|| part.partition_point(|a| event(a) <= at))
 }
+
+/// A backward pass frees at least this many allocations in the opposite order.
+const FEWEST_HELD: usize = 3;
+
+/// Returns the length of the run of equal sizes that ends a setup, if it is long. A server's caches are such a run; without a backward pass,
+/// nothing distinguishes them from parameters.
+fn trailing_run(setup: &[&Allocation]) -> usize {
+    let run =
+        setup.iter().rev().take_while(|a| Some(a.requested) == setup.last().map(|a| a.requested)).count();
+    if run >= LONG_RUN { run } else { 0 }
+}
+
+/// The smallest number of equal sizes that may be caches.
+const LONG_RUN: usize = 4;
 
 /// When a backward pass frees memory retained for it, at most this many later allocations are still live: those that it works on.
 const MOST_BEHIND: usize = 3;

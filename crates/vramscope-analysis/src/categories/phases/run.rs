@@ -50,3 +50,12 @@ pub(in crate::categories) fn event_before(moment: Moment) -> u32 {
         moment => moment.event().and_then(|e| u32::try_from(e).ok()).unwrap_or(0),
     }
 }
+
+/// Sizes of PyTorch's cuBLAS workspace, in bytes: 8 x 4096 KiB on Hopper, 2 x 4096 KiB + 8 x 16 KiB on other GPUs
+/// (`parseChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`, PyTorch 2.11).
+const WORKSPACES: [u64; 2] = [8 * 4096 * 1024, 2 * 4096 * 1024 + 8 * 16 * 1024];
+
+/// Whether an allocation has the size of a cuBLAS workspace.
+pub(in crate::categories) fn is_as_large_as_a_workspace(a: &Allocation) -> bool {
+    WORKSPACES.contains(&a.requested)
+}

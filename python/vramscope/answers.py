@@ -207,6 +207,8 @@ class Device(TypedDict):
     after the event. Only in recordings with `referrers=True`.
     """
     fragmentation: Fragmentations
+    host_memory: NotRequired[HostMemory | None]
+    """The host memory of the process, at its first device. Only in logs of `vramscope run` of a minute or more."""
     private_pools: list[PrivatePool]
     """The private pools at the end, most reserved bytes first."""
     serving: NotRequired[ServingMemory | None]
@@ -493,6 +495,19 @@ class FunctionCalls(TypedDict):
     calls: int
 
 
+class GraphCapture(TypedDict):
+    """A capture of a CUDA graph, or several with no allocation outside of their pool in between."""
+
+    event: int
+    """The event of its first allocation."""
+    allocations: int
+    largest_request_bytes: int
+    reserved_bytes: int
+    """Bytes of segments that the pool reserved in it."""
+    allocated_bytes: int
+    """Bytes of the pool's blocks that are allocated after it, minus those before it."""
+
+
 class GrownLine(TypedDict):
     """A line that holds more bytes than at the peak of the baseline."""
 
@@ -544,6 +559,41 @@ class Holder(TypedDict):
     """For memory live before recording whose allocation was not recorded: the stack that freed it."""
     frames_left_out: NotRequired[int]
     """Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost."""
+
+
+class HostCourse(TypedDict):
+    """The course of a number of bytes."""
+
+    start_bytes: int
+    """At the first reading."""
+    peak_bytes: int
+    end_bytes: int
+    """At the last reading."""
+    bytes_per_hour: int | None
+    """Growth in bytes per hour, from the median of the second quarter of the time to that of the last; None for less
+    than ten minutes.
+    """
+
+
+class HostMemory(TypedDict):
+    """The host memory of the recorded process over time, as Linux counts it."""
+
+    from_time_us: int
+    """The time of the first reading, in microseconds since the Unix epoch."""
+    to_time_us: int
+    """The time of the last reading, in microseconds since the Unix epoch."""
+    resident: HostCourse
+    """Resident bytes of the process."""
+    anonymous: HostCourse
+    """Of these, anonymous memory."""
+    mapped_files: HostCourse
+    """Of these, pages of mapped files."""
+    shared: HostCourse
+    """Of these, shared memory."""
+    pinned: HostCourse
+    """Bytes that the process pinned through the driver."""
+    page_cache: HostCourse | None
+    """The page cache of the cgroup of the process; None if it was not read."""
 
 
 class Idle(TypedDict):
@@ -1012,6 +1062,12 @@ class PrivatePool(TypedDict):
     blocks: int
     peak_allocated_bytes: int
     """The most bytes that were allocated in it."""
+    of_graphs: bool
+    """Whether it belongs to CUDA graphs, by its id or by the function that begins a capture."""
+    captures: list[GraphCapture]
+    """What each capture of a CUDA graph added to the pool, in order. Captures are inferred: no allocation outside of
+    the pool comes within one.
+    """
 
 
 class Promise(TypedDict):

@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::ExclusiveFile;
 use vramscope_basics::lock;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
-use vramscope_trace::{Action, DriverMemory, LogFact, MemoryReading, SegmentKind, Stage};
+use vramscope_trace::{Action, DriverMemory, HostReading, LogFact, MemoryReading, SegmentKind, Stage};
 
 use crate::accesses::Accesses;
 use crate::notes::{Change, Notes};
@@ -522,6 +522,11 @@ impl ProcessLog {
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.log.cut(i64::try_from(now.as_micros()).unwrap_or(i64::MAX));
+    }
+
+    /// Adds a reading of the host memory of the process.
+    pub(crate) fn host(&mut self, reading: &HostReading) {
+        self.log.host(reading);
     }
 
     /// Number of bytes that wait for a flush.

@@ -17,6 +17,7 @@ use vramscope_trace::LogFact;
 
 #[cfg(target_os = "linux")]
 use crate::control;
+use crate::host::HostMemory;
 #[cfg(target_os = "linux")]
 use crate::leftovers;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
@@ -345,6 +346,9 @@ impl Shared {
             let copies = lock(&self.copies).clone();
             for process in processes.values_mut().flatten() {
                 is_busy |= process.read(false, copies.as_ref());
+                if let Some(reading) = process.host.due() {
+                    process.log.host(&reading);
+                }
             }
             Self::answer(&mut processes, asked, copies.as_ref());
             let writes = is_over || written.elapsed() >= WRITE;
@@ -442,7 +446,18 @@ impl Shared {
         let RecorderOptions { keep, copy_at, .. } = self.options;
         let log = ProcessLog::create(paths, program, facts, keep, copy_at, self.options.with_accesses())
             .map_err(|e| (path.clone(), e))?;
-        Ok(Some(Process { id, path, files, ring, log, body: Vec::new(), error: None, limit_error: None }))
+        let host = HostMemory::of(id);
+        Ok(Some(Process {
+            id,
+            path,
+            files,
+            ring,
+            log,
+            host,
+            body: Vec::new(),
+            error: None,
+            limit_error: None,
+        }))
     }
 }
 
@@ -509,6 +524,7 @@ struct Process {
     files: Files,
     ring: MappedRing,
     log: ProcessLog,
+    host: HostMemory,
     /// Body of the record that is read.
     body: Vec<u64>,
     error: Option<io::Error>,

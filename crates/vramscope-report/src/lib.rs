@@ -44,7 +44,7 @@ pub use json::{
 };
 pub use junit::{harmless_xml, junit};
 pub use names::Names;
-pub use private_pools::{private_pool, serving_parts};
+pub use private_pools::{graph_captures, private_pool, serving_parts};
 pub use purposes::because;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;

@@ -26,7 +26,7 @@ impl PartialEq for Trace {
                     && ids.stack_or_none(a.stack, b.stack)
                     && *a == DriverEvent { library: a.library, stack: a.stack, ..*b }
             };
-            (&a.readings, &a.cut) == (&b.readings, &b.cut)
+            (&a.readings, &a.host, &a.cut) == (&b.readings, &b.host, &b.cut)
                 && a.events.len() == b.events.len()
                 && a.events.iter().zip(&b.events).all(same)
         };

@@ -78,7 +78,7 @@ pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTa
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::{Notices, RecordKind, ValueKind};
 pub use operators::{LaneKind, MemoryChange, OperatorLane, OperatorSpan, OperatorTrace};
-pub use process::{DriverEvent, DriverMemory, LogCut, LogFact, MemoryReading, ProcessEvents};
+pub use process::{DriverEvent, DriverMemory, HostReading, LogCut, LogFact, MemoryReading, ProcessEvents};
 pub use purpose::{Category, Phase, Purpose};
 pub use release::TorchRelease;
 pub use settings::{

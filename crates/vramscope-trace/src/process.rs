@@ -13,6 +13,8 @@ pub struct ProcessEvents {
     pub events: Vec<DriverEvent>,
     /// The driver's counts of the memory of devices, oldest first.
     pub readings: Vec<MemoryReading>,
+    /// The system's counts of the host memory of the process, oldest first.
+    pub host: Vec<HostReading>,
     /// Where the log was cut; `None` if it begins with the process.
     pub cut: Option<LogCut>,
     /// When the recorder was attached to the process, in microseconds since the Unix epoch; `None` if it recorded the process from its
@@ -53,6 +55,28 @@ pub struct MemoryReading {
     pub device_events: usize,
     /// Number of [driver events](ProcessEvents::events) before the reading.
     pub driver_events: usize,
+}
+
+/// Host memory of the recorded process, as Linux counts it in `/proc/PID/status`, in bytes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct HostReading {
+    /// Microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// Resident anonymous memory (`RssAnon`): heaps, stacks, private mappings.
+    pub anonymous: u64,
+    /// Resident pages of mapped files (`RssFile`): libraries, and weights that the program maps. They are also in the page cache.
+    pub files: u64,
+    /// Resident shared memory (`RssShmem`).
+    pub shared: u64,
+    /// The page cache of the cgroup of the process (`file` in `memory.stat`); `None` without cgroups of version 2.
+    pub page_cache: Option<u64>,
+}
+
+impl HostReading {
+    /// Returns all resident bytes (`VmRSS`).
+    pub fn resident(&self) -> u64 {
+        self.anonymous.saturating_add(self.files).saturating_add(self.shared)
+    }
 }
 
 /// A cut in a long recording: the log continues an earlier one that is no longer there. Its first events are those of the memory that was

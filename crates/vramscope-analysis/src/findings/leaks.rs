@@ -19,11 +19,14 @@
 //! - State that is made once. In its first step, an optimizer makes its state parameter by parameter and frees other blocks in
 //!   between. Within that step, this looks like a leak. If stacks show setups, backward passes and optimizer steps, and all of a
 //!   suspect's blocks were made in these, then they must come from several of them.
+//!
+//! Nor are the results of captured CUDA graphs a leak: each capture retains them for its replays.
 
 use hashbrown::HashMap;
 use vramscope_trace::{Action, FrameId, StackId};
 
 use crate::categories::{AllocationCategories, StackIterations};
+use crate::groups::{graph_pools, pools_of};
 use crate::history::{Allocation, History, Moment};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
@@ -365,8 +368,23 @@ pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let mut suspects = growing_lines(history, frames);
     if !suspects.is_empty() {
         drop_made_once(history, &AllocationCategories::of(history), &mut suspects);
+        drop_results_of_graphs(history, &mut suspects);
     }
     suspects
+}
+
+/// Drops the suspects of which CUDA graphs retain at least half of the bytes.
+pub(crate) fn drop_results_of_graphs(history: &History, suspects: &mut Vec<LeakSuspect>) {
+    let pools = if suspects.is_empty() { Vec::new() } else { pools_of(history) };
+    if pools.is_empty() {
+        return;
+    }
+    let graphs = graph_pools(history, |id| pools[id]);
+    suspects.retain(|suspect| {
+        let kept = history.allocations.iter().zip(&pools).filter(|(a, _)| suspect.keeps(a));
+        let of_graphs = kept.filter(|(_, pool)| pool.is_some_and(|pool| graphs.contains(&pool)));
+        of_graphs.map(|(a, _)| a.size).sum::<u64>() < suspect.kept_bytes.div_ceil(2)
+    });
 }
 
 /// Drops the suspects whose retained blocks were all made in fewer than [`FEWEST_PASSES`] passes.

@@ -28,7 +28,7 @@ pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, larges
 pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
 pub use ineffective_advice::IneffectiveAdvice;
 pub use late_block::LateBlock;
-pub(crate) use leaks::{ActiveRange, drop_made_once, falls_back};
+pub(crate) use leaks::{ActiveRange, drop_made_once, drop_results_of_graphs, falls_back};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub(crate) use oom_causes::{Failing, Inside, OWN_CONTEXT, Pending};
 pub use oom_causes::{OomCause, OomCauseKind, OomCauses};

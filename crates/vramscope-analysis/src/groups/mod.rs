@@ -9,6 +9,8 @@
 //! - `call_tree`: live memory as a tree of the user's calls.
 //! - `libraries`: memory beside PyTorch's allocator, by library.
 //! - `device_use`: the driver's count of a device's memory, and what the recording explains of it.
+//! - `captures`: what each capture of a CUDA graph added to its pool.
+//! - `host_memory`: the host memory of the process over time.
 //! - `private_pools`: memory that serves only the requests of one pool.
 //! - `serving`: the memory of a program with a KV cache, in parts.
 //! - `layers`: live memory as a tree of the model's modules.
@@ -16,9 +18,11 @@
 mod amount;
 mod call_paths;
 mod call_tree;
+mod captures;
 mod device_use;
 mod grouping;
 mod holders;
+mod host_memory;
 mod interval_totals;
 mod keys;
 mod layers;
@@ -31,10 +35,13 @@ pub use amount::Amount;
 pub use call_paths::{CallPath, Calls, CallsOf, NO_GROUP, NodeKind, NodeSet, Paths, Transform, Transforms};
 pub(crate) use call_tree::call_tree;
 pub use call_tree::{CallTree, ComparedNode, Node, compared_call_tree};
+pub use captures::GraphCapture;
+pub(crate) use captures::graph_pools;
 pub use device_use::{DeviceUse, MeasuredUse};
 pub(crate) use grouping::Grouping;
 pub(crate) use holders::{by_line, holders_without_stacks};
 pub use holders::{holders_among, holders_at};
+pub use host_memory::{HostCourse, HostMemory};
 pub use interval_totals::{
     IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, interval_group_changes,
     interval_groups,
@@ -44,7 +51,7 @@ pub use layers::Layer;
 pub(crate) use layers::layers;
 pub use libraries::{LibraryUse, libraries};
 pub use private_pools::PrivatePool;
-pub(crate) use private_pools::private_pools;
+pub(crate) use private_pools::{pools_of, private_pools};
 pub(crate) use properties::KnownProperties;
 pub use properties::{AllocationProperties, NoProperties};
 pub use serving::ServingMemory;

@@ -13,22 +13,21 @@ mod unsplit;
 use std::sync::Arc;
 
 use regex::Regex;
-use vramscope_trace::{DeviceTrace, PoolId, Trace};
+use vramscope_trace::{DeviceTrace, Trace};
 
 use crate::basics::{Cancel, at_once};
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
     AllocatorFinding, Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, ReferredTensor, UnbackedBytes,
-    drop_made_once, largest_request, leaks, ooms, referred_tensors, stranded_cache,
+    drop_made_once, drop_results_of_graphs, largest_request, leaks, ooms, referred_tensors, stranded_cache,
 };
 use crate::groups::{
-    By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, PrivatePool, ServingMemory, by_line,
-    call_tree, holders_without_stacks, layers, libraries, private_pools, serving_memory,
+    By, CallTree, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse, PrivatePool,
+    ServingMemory, by_line, call_tree, holders_without_stacks, layers, libraries, pools_of, private_pools,
+    serving_memory,
 };
-use crate::history::{
-    Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality, When, for_each_with_pool,
-};
+use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality, When};
 use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::stacks::{Frames, StackFilter};
@@ -100,6 +99,8 @@ pub struct Summary {
     pub findings: Vec<AllocatorFinding>,
     /// Tensors whose referrers the program named, most bytes first. With [`Options::at`], only those allocated at `moment`.
     pub referred: Vec<ReferredTensor>,
+    /// The host memory of the process over time; only of the first device of a log of the recorder.
+    pub host_memory: Option<HostMemory>,
     /// The private pools at the end: of `torch.cuda.MemPool`, and of CUDA graphs.
     pub private_pools: Vec<PrivatePool>,
     /// The memory of a program with a KV cache, in parts; `None` for any other program.
@@ -191,6 +192,7 @@ impl Summary {
             },
         );
         drop_made_once(history, &categories, &mut leaks);
+        drop_results_of_graphs(history, &mut leaks);
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let growth_per_step = growth_per_step(&steps, &leaks);
@@ -250,6 +252,7 @@ impl Summary {
             leaks,
             idle,
             findings,
+            host_memory: (history.position() == 0).then(|| HostMemory::of(trace)).flatten(),
             private_pools,
             serving,
             referred: referred_tensors(history, options.at.map(|_| moment), |a| takes(&a)),
@@ -267,20 +270,6 @@ impl Summary {
             quality: history.quality,
         }
     }
-}
-
-/// The pool of each allocation; empty if the recording has no private pools.
-fn pools_of(history: &History) -> Vec<Option<PoolId>> {
-    let is_private = |pool: Option<PoolId>| pool.is_some_and(|pool| pool != PoolId::default());
-    if !history.reserved.iter().any(|range| is_private(range.pool)) {
-        return Vec::new();
-    }
-    let mut pools = vec![None; history.allocations.len()];
-    for_each_with_pool(history, |id, around| {
-        let tags = history.allocations[id].tags;
-        pools[id] = tags.and_then(|tags| history.trace().tags.get(tags).pool).or(around);
-    });
-    pools
 }
 
 /// With fewer events, the computation takes less time than starting a thread.

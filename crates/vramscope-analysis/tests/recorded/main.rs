@@ -98,7 +98,30 @@ fn the_parts_of_a_serving_program() {
     }
 
     // The pool of the 20 graphs, beside those of the weights and the KV cache.
-    assert_eq!(summary.private_pools.iter().filter(|pool| pool.allocated == serving.graphs).count(), 1);
+    let of_graphs: Vec<u64> =
+        summary.private_pools.iter().filter(|pool| pool.is_of_graphs).map(|pool| pool.allocated).collect();
+    assert_eq!(of_graphs, [serving.graphs]);
+    // The results that they retain for their replays are no leak.
+    assert_eq!(summary.leaks, []);
     // Other programs have no such table.
     assert!(crate::summary("stranded").serving.is_none());
+}
+
+/// The captures of 12 graphs beside PyTorch's own counters (`captures.json`), and the steps of a program that uses a pool without graphs.
+#[test]
+fn captures_of_graphs_and_steps_in_a_pool() {
+    let counted: Value =
+        serde_json::from_slice(&std::fs::read(folder().join("captures.json")).unwrap()).unwrap();
+    let graphs = summary("captures");
+    let [pool] = &graphs.private_pools[..] else { panic!("{:?}", graphs.private_pools) };
+    let captures: Vec<Value> = pool.captures.iter().map(|c| json!([c.reserved, c.allocated])).collect();
+    assert_eq!((pool.is_of_graphs, json!(captures)), (true, counted));
+    assert_eq!(pool.captures[0].largest_request, 96 * MIB);
+    assert_eq!(graphs.leaks, []);
+
+    let steps = summary("pool_steps");
+    let [pool] = &steps.private_pools[..] else { panic!("{:?}", steps.private_pools) };
+    assert_eq!((pool.is_of_graphs, pool.captures.len()), (false, 0));
+    // 30 blocks of 2 MiB.
+    assert_eq!(steps.leaks.iter().map(|leak| leak.kept_bytes).collect::<Vec<_>>(), [60 * MIB]);
 }

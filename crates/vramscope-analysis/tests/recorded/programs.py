@@ -1,5 +1,6 @@
 """Small programs for tests of findings: those of one group differ in one known problem of the allocator."""
 
+import json
 import os
 import sys
 
@@ -132,6 +133,47 @@ def growing():
     for mib in range(110, 200, 10):
         kept = block(mib)
     return kept
+
+
+def forward(rows):
+    """Two results of some rows, of which the last is returned."""
+    hidden = block(rows / 8)
+    result = block(rows / 32)
+    del hidden
+    return result
+
+
+def in_pool(pool):
+    """PyTorch's own count of a pool: reserved and allocated bytes."""
+    segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool)]
+    return [sum(s[key] for s in segments) for key in ("total_size", "allocated_size")]
+
+
+def captures():
+    """Graphs of 12 sizes in one pool, each after a warm-up run outside of it; writes what PyTorch counts for each to `captures.json`."""
+    pool, graphs, outputs, counted = torch.cuda.graph_pool_handle(), [], [], []
+    for rows in range(768, 0, -64):
+        forward(rows)
+        graph = torch.cuda.CUDAGraph()
+        before = in_pool(pool)
+        with torch.cuda.graph(graph, pool=pool):
+            outputs.append(forward(rows))
+        graphs.append(graph)
+        counted.append([after - former for after, former in zip(in_pool(pool), before)])
+    with open("captures.json", "w") as out:
+        json.dump(counted, out)
+    return graphs, outputs
+
+
+def pool_steps():
+    """Steps that allocate in a pool that no graph uses, and that keep a block of it each."""
+    pool, kept = torch.cuda.MemPool(), []
+    for _ in range(30):
+        forward(256)
+        with torch.cuda.use_mem_pool(pool):
+            forward(128)
+            kept.append(forward(64))
+    return pool, kept
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ export LATE
 cc -shared -fPIC -o "$LATE" late.c
 record stranded
 record reused
+record captures
+record pool_steps
 # shellcheck disable=SC2086 # two options each
 {
     record late $small

@@ -7,6 +7,7 @@ mod difference;
 mod estimates;
 mod fragmentation;
 mod holders;
+mod host_memory;
 mod idle;
 mod info;
 mod leaks;

@@ -1,7 +1,7 @@
 //! JSON of private pools and of the memory of serving programs.
 
 use serde::Serialize;
-use vramscope_analysis::{PrivatePool, ServingMemory};
+use vramscope_analysis::{GraphCapture, PrivatePool, ServingMemory};
 use vramscope_trace::PoolId;
 
 /// A private pool at the end of the recording.
@@ -16,6 +16,39 @@ pub(super) struct PrivatePoolJson {
     blocks: usize,
     /// The most bytes that were allocated in it.
     peak_allocated_bytes: u64,
+    /// Whether it belongs to CUDA graphs, by its id or by the function that begins a capture.
+    of_graphs: bool,
+    /// What each capture of a CUDA graph added to the pool, in order. Captures are inferred: no allocation outside of the pool comes within
+    /// one.
+    captures: Vec<GraphCaptureJson>,
+}
+
+/// A capture of a CUDA graph, or several with no allocation outside of their pool in between.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "GraphCapture"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "GraphCapture"))]
+pub(super) struct GraphCaptureJson {
+    /// The event of its first allocation.
+    event: usize,
+    allocations: usize,
+    largest_request_bytes: u64,
+    /// Bytes of segments that the pool reserved in it.
+    reserved_bytes: u64,
+    /// Bytes of the pool's blocks that are allocated after it, minus those before it.
+    allocated_bytes: i64,
+}
+
+impl GraphCaptureJson {
+    fn of(of: &GraphCapture) -> Self {
+        let &GraphCapture { event, allocations, largest_request, reserved, allocated } = of;
+        Self {
+            event,
+            allocations,
+            largest_request_bytes: largest_request,
+            reserved_bytes: reserved,
+            allocated_bytes: allocated,
+        }
+    }
 }
 
 /// The memory of a program with a KV cache. All parts but the activations are those at the end, and add up to the allocated bytes there.
@@ -44,6 +77,8 @@ impl PrivatePoolJson {
             allocated_bytes: of.allocated,
             blocks: of.blocks,
             peak_allocated_bytes: of.peak_allocated,
+            of_graphs: of.is_of_graphs,
+            captures: of.captures.iter().map(GraphCaptureJson::of).collect(),
         }
     }
 }

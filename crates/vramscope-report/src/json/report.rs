@@ -7,6 +7,7 @@ use super::allocator_findings::AllocatorFindingJson;
 use super::estimates::EstimatesJson;
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
+use super::host_memory::HostMemoryJson;
 use super::idle::IdleJson;
 use super::leaks::LeakJson;
 use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
@@ -117,6 +118,10 @@ pub(super) struct DeviceJson {
     #[cfg_attr(test, ts(optional))]
     referred_tensors: Option<Vec<ReferredTensorJson>>,
     fragmentation: FragmentationsJson,
+    /// The host memory of the process, at its first device. Only in logs of `vramscope run` of a minute or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    host_memory: Option<HostMemoryJson>,
     /// The private pools at the end, most reserved bytes first.
     private_pools: Vec<PrivatePoolJson>,
     /// The parts of a program with a KV cache.
@@ -290,6 +295,7 @@ impl Builder<'_> {
                 at_peak: s.fragmentation.as_ref().map(fragmentation),
                 at_end: s.fragmentation_at_end.as_ref().map(fragmentation),
             },
+            host_memory: s.host_memory.as_ref().map(HostMemoryJson::of),
             private_pools: s.private_pools.iter().map(PrivatePoolJson::of).collect(),
             serving: s.serving.as_ref().map(ServingJson::of),
             regions: s.regions.iter().map(region).collect(),

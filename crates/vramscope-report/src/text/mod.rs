@@ -12,6 +12,7 @@ mod diff;
 mod estimates;
 mod fragmentation;
 mod holders;
+mod host_memory;
 mod idle;
 mod info;
 mod leaks;

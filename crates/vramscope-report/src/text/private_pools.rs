@@ -4,7 +4,7 @@ use vramscope_analysis::Summary;
 use vramscope_basics::units::bytes;
 
 use super::page::Page;
-use crate::private_pools::{private_pool, serving_parts};
+use crate::private_pools::{graph_captures, private_pool, serving_parts};
 
 impl Page<'_> {
     pub(super) fn private_pools(&mut self, s: &Summary) {
@@ -14,6 +14,10 @@ impl Page<'_> {
         self.heading("Private pools at the end");
         for pool in s.private_pools.iter().take(self.options.top) {
             self.words(2, &private_pool(&self.names, pool));
+            if let Some((title, rows)) = graph_captures(pool, self.options.top) {
+                self.words(2, &title);
+                rows.iter().for_each(|row| self.words(4, row));
+            }
         }
         let more = s.private_pools.len().saturating_sub(self.options.top);
         if more > 0 {

@@ -57,6 +57,7 @@ impl Page<'_> {
         self.fragmentation(s);
         self.serving(s);
         self.private_pools(s);
+        self.host_memory(s);
         let conf = recorded_conf(&answers.recording.trace);
         for oom in &s.ooms {
             self.oom(s.time_us.map(|t| t.0), oom, conf);

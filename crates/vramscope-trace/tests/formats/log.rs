@@ -8,8 +8,8 @@ use vramscope_trace::formats::log::{
 };
 use vramscope_trace::formats::{Compression, Format, write_pickle};
 use vramscope_trace::{
-    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, LogCut, LogFact, MemoryReading,
-    Notices, PoolId, PowerOfTwoDivisions, SegmentKind, StackId, Stage, TorchSettings, Trace,
+    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, HostReading, LogCut, LogFact,
+    MemoryReading, Notices, PoolId, PowerOfTwoDivisions, SegmentKind, StackId, Stage, TorchSettings, Trace,
 };
 
 use crate::read;
@@ -206,6 +206,35 @@ fn what_was_written_is_read() {
     let (time_us, used, total) = (1_700_000_000_000_016, 9 << 30, 80 << 30);
     let read = MemoryReading { device: 0, time_us, used, total, device_events: 6, driver_events: 2 };
     assert_eq!(process.readings, [read]);
+}
+
+/// The fuzzer's initial files have such a log too.
+#[test]
+fn host_memory_is_read_as_it_was_written() {
+    let reading = |time_us, page_cache| HostReading {
+        time_us,
+        anonymous: 5 << 30,
+        files: 300 << 20,
+        shared: 4096,
+        page_cache,
+    };
+    let readings = [reading(1_700_000_000_000_000, Some(9 << 30)), reading(1_700_000_060_000_000, None)];
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    log.process();
+    readings.iter().for_each(|reading| log.host(reading));
+    let bytes = log.finish().unwrap();
+    let recording = read(&bytes).unwrap();
+    assert_eq!(recording.notices, Notices::default());
+    assert_eq!(recording.trace.process.as_ref().unwrap().host, readings);
+    assert_eq!(readings[1].resident(), (5 << 30) + (300 << 20) + 4096);
+    // Cut within the second reading.
+    let cut = read(&bytes[..bytes.len() - 20]).map(|cut| cut.trace.process.as_ref().map(|p| p.host.len()));
+    assert!(matches!(cut, Ok(None | Some(0..=2))), "{cut:?}");
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read/log4-host");
+    if !std::path::Path::new(corpus).exists() {
+        std::fs::write(corpus, &bytes).unwrap();
+    }
+    assert!(read(&std::fs::read(corpus).unwrap()).unwrap().trace.process.is_some());
 }
 
 #[test]

@@ -156,6 +156,20 @@ export type FreeBlock = {
 };
 
 /**
+ * A capture of a CUDA graph, or several with no allocation outside of their pool in between.
+ */
+export type GraphCapture = {
+  /** The event of its first allocation. */
+  event: number;
+  allocations: number;
+  largest_request_bytes: number;
+  /** Bytes of segments that the pool reserved in it. */
+  reserved_bytes: number;
+  /** Bytes of the pool's blocks that are allocated after it, minus those before it. */
+  allocated_bytes: number;
+};
+
+/**
  * A group of live allocations.
  */
 export type Holder = {
@@ -172,6 +186,41 @@ export type Holder = {
   freed_at?: Array<ReportFrame>;
   /** Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost. */
   frames_left_out?: number;
+};
+
+/**
+ * The course of a number of bytes.
+ */
+export type HostCourse = {
+  /** At the first reading. */
+  start_bytes: number;
+  peak_bytes: number;
+  /** At the last reading. */
+  end_bytes: number;
+  /** Growth in bytes per hour, from the median of the second quarter of the time to that of the last; null for less than ten minutes. */
+  bytes_per_hour: number | null;
+};
+
+/**
+ * The host memory of the recorded process over time, as Linux counts it.
+ */
+export type HostMemory = {
+  /** The time of the first reading, in microseconds since the Unix epoch. */
+  from_time_us: number;
+  /** The time of the last reading, in microseconds since the Unix epoch. */
+  to_time_us: number;
+  /** Resident bytes of the process. */
+  resident: HostCourse;
+  /** Of these, anonymous memory. */
+  anonymous: HostCourse;
+  /** Of these, pages of mapped files. */
+  mapped_files: HostCourse;
+  /** Of these, shared memory. */
+  shared: HostCourse;
+  /** Bytes that the process pinned through the driver. */
+  pinned: HostCourse;
+  /** The page cache of the cgroup of the process; null if it was not read. */
+  page_cache: HostCourse | null;
 };
 
 /**
@@ -359,6 +408,10 @@ export type PrivatePool = {
   blocks: number;
   /** The most bytes that were allocated in it. */
   peak_allocated_bytes: number;
+  /** Whether it belongs to CUDA graphs, by its id or by the function that begins a capture. */
+  of_graphs: boolean;
+  /** What each capture of a CUDA graph added to the pool, in order. Captures are inferred: no allocation outside of the pool comes within one. */
+  captures: Array<GraphCapture>;
 };
 
 /**
@@ -624,6 +677,8 @@ export type ReportDevice = {
   /** Tensors whose referrers the program named when it took the snapshot, largest first. With `--at`, those allocated after the event. Only in recordings with `referrers=True`. */
   referred_tensors?: Array<ReportReferredTensor>;
   fragmentation: Fragmentations;
+  /** The host memory of the process, at its first device. Only in logs of `vramscope run` of a minute or more. */
+  host_memory?: HostMemory;
   /** The private pools at the end, most reserved bytes first. */
   private_pools: Array<PrivatePool>;
   /** The parts of a program with a KV cache. */

@@ -91,6 +91,7 @@ const PROCESS: u8 = 12;
 const DRIVER: u8 = 13;
 const READING: u8 = 14;
 const CUT: u8 = 15;
+const HOST: u8 = 16;
 const FACT: u8 = 18;
 const METADATA: u8 = 20;
 const ACCESSES: u8 = 32;

@@ -7,8 +7,8 @@ use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END,
-    EVENT, FACT, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK,
-    STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
+    EVENT, FACT, HOST, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT, SETTINGS, SITE,
+    STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::accesses::{Accesses, AllocationAccesses};
 use crate::annotations::{Annotation, Stage};
@@ -19,7 +19,7 @@ use crate::formats::window::Window;
 use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::{Notices, ValueKind};
-use crate::process::{DriverEvent, DriverMemory, LogCut, MemoryReading};
+use crate::process::{DriverEvent, DriverMemory, HostReading, LogCut, MemoryReading};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
@@ -226,6 +226,7 @@ impl Reader {
             + self.trace.process.as_ref().map_or(0, |process| {
                 process.events.len() * size_of::<DriverEvent>()
                     + process.readings.len() * size_of::<MemoryReading>()
+                    + process.host.len() * size_of::<HostReading>()
             })
     }
 
@@ -266,6 +267,7 @@ impl Reader {
                 [PROCESS] => drop(self.trace.process.get_or_insert_default()),
                 [DRIVER] => self.driver_event(&mut f)?,
                 [READING] => self.reading(&mut f)?,
+                [HOST] => self.host(&mut f)?,
                 [CUT] => self.cut(&mut f)?,
                 [METADATA] => self.metadata(&mut f)?,
                 [ACCESSES] => self.accesses(&mut f)?,
@@ -444,6 +446,15 @@ impl Reader {
         let process = self.trace.process.get_or_insert_default();
         let driver_events = process.events.len();
         process.readings.push(MemoryReading { device, time_us, used, total, device_events, driver_events });
+        Ok(())
+    }
+
+    fn host(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let time_us = self.time(f)?;
+        let (anonymous, files, shared) = (f.uint()?, f.uint()?, f.uint()?);
+        let page_cache = f.optional(Fields::uint)?;
+        let reading = HostReading { time_us, anonymous, files, shared, page_cache };
+        self.trace.process.get_or_insert_default().host.push(reading);
         Ok(())
     }
 

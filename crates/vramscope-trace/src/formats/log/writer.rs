@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END,
-    EVENT, FACT, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT,
+    EVENT, FACT, HOST, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT,
     SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::accesses::AllocationAccesses;
@@ -17,7 +17,7 @@ use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
 use crate::formats::{DEVICES, no_such_device};
-use crate::process::{DriverMemory, LogFact, MemoryReading};
+use crate::process::{DriverMemory, HostReading, LogFact, MemoryReading};
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
 /// Size in bytes at which a chunk is closed. A reader holds one chunk at a time.
@@ -401,6 +401,14 @@ impl<W: Write> LogWriter<W> {
         self.int(r.device);
         self.time(r.time_us);
         self.uints([r.used, r.total]);
+    }
+
+    /// Adds a reading of the host memory of the process.
+    pub fn host(&mut self, r: &HostReading) {
+        self.begin(HOST);
+        self.time(r.time_us);
+        self.uints([r.anonymous, r.files, r.shared]);
+        self.optional(r.page_cache, Self::uint);
     }
 
     /// Adds the accesses so far of an allocation of this log, which replace its earlier ones.

@@ -4,7 +4,8 @@
 
 Each program of crates/vramscope-phantom/programs runs on a phantom GPU: with PyTorch's own allocator and default settings (`default`), with
 `expandable_segments:True` (`expandable`), and with vramscope's pool, whose rules have expandable segments too: with a plan of the default
-run (`plan`), and with a plan of its own first steps (`auto`). All numbers are peaks of the whole run, except `auto, later`: those of the
+run (`plan`), and with a plan of its own first steps (`auto`). `replay` is the prediction of `plan` by `vramscope replay`; both have to be
+equal, or the row names both numbers of bytes. All numbers are peaks of the whole run, except `auto, later`: those of the
 steps after the plan. `floor` is the best packing of the default run that `vramscope plan` finds. `planned` is the part of the requested
 bytes at planned addresses, with `plan` and with `auto`.
 
@@ -44,7 +45,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--only", default="", help="only the programs whose name contains this")
     arguments = parser.parse_args()
-    columns = ["default", "expandable", "plan", "auto", "auto, later", "floor", "planned"]
+    columns = ["default", "expandable", "plan", "replay", "auto", "auto, later", "floor", "planned"]
     print(f"{'program':<28}{'in use':>10}" + "".join(f"{column:>12}" for column in columns))
     for name, program in RUNS.items():
         if arguments.only in name:
@@ -59,14 +60,21 @@ def measure(arguments, name, program, folder):
     assert done.returncode == 0, done.stderr
     floors = json.loads(done.stdout)["devices"][0]["floors"]
     expandable = run(arguments, program, folder, "expandable", EXPANDABLE)
+    command = [arguments.vramscope, "replay", f"{folder}/run.pickle", "--plan", f"{folder}/run.plan", "--json"]
+    done = subprocess.run([*command, "--conf", EXPANDABLE], capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    predicted = json.loads(done.stdout)["devices"][0]["plan"]["peak_reserved_bytes"]
     plan = run(arguments, program, folder, "plan", EXPANDABLE)
+    replay = {**plan, "reserved": predicted}
     auto = run(arguments, program, folder, "auto", EXPANDABLE)
-    ratios = [one["reserved"] / one["in use"] for one in (default, expandable, plan, auto)]
+    ratios = [one["reserved"] / one["in use"] for one in (default, expandable, plan, replay, auto)]
     ratios += [auto["later"] or "", floors["packed_bytes"] / floors["active_bytes"]]
     shown = "".join(f"{ratio:>12.3f}" if ratio else f"{'-':>12}" for ratio in ratios)
     print(
         f"{name:<28}{default['in use'] >> 20:>6,} MiB{shown}{plan['planned']:>7.0%}{auto['planned']:>5.0%}", flush=True
     )
+    if predicted != plan["reserved"]:
+        print(f"    the run reserves {plan['reserved']:,} bytes, and the replay {predicted:,}", flush=True)
 
 
 def run(arguments, program, folder, kind, conf):

@@ -109,9 +109,10 @@ impl CachingAllocator {
         if follower.take_release() {
             self.engine.release_cache().ok();
         }
+        follower.set_exchanges(self.engine.plan_exchanges());
         let place = follower.place(pool, stream, bytes)?;
         let arena = self.engine.arena(ArenaKey { pool: PLANNED, stream });
-        let placed = self.engine.malloc_planned(arena, place, size, None);
+        let Ok(placed) = self.engine.malloc_planned(arena, place, size, None, &NoCallbacks);
         follower.usage.count_placed(bytes, placed.as_ref().err().copied());
         let grant = placed.ok()?;
         Some(LiveBlock {
@@ -406,6 +407,52 @@ mod tests {
             let s = allocator.statistics();
             prop_assert_eq!((s.reserved.current, s.active.current, s.allocated.current), (0, 0, 0));
             prop_assert!(allocator.segments().is_empty());
+        }
+    }
+
+    /// A plan of small blocks and of one with 16 MiB, in a segment of 18 MiB.
+    fn with_a_large_block() -> (CachingAllocator, Vec<u64>) {
+        let sizes = vec![512, 1024, 1536, 2048, 16 << 20];
+        let offsets = [16 << 20, (16 << 20) + 512, (16 << 20) + 1536, (16 << 20) + 3072, 0];
+        let place = |(&size, offset)| PlannedRequest { size, stream: 0, offset: Some(offset) };
+        let step = sizes.iter().zip(offsets).map(place).collect();
+        let policy = Policy::torch(&TorchSettings::default(), TorchRelease::new(2, 11));
+        let mut allocator =
+            CachingAllocator::new(policy, Arc::new(VirtualDevice::with_capacity(1 << 30))).unwrap();
+        allocator.follow_plan(Arc::new(Plan::new(vec![18 << 20], Vec::new(), step).unwrap()));
+        (allocator, sizes)
+    }
+
+    fn step(allocator: &CachingAllocator, sizes: &[u64]) {
+        let malloc = |&size: &u64| allocator.malloc(PoolId::default(), 0, size).unwrap();
+        let blocks: Vec<LiveBlock> = sizes.iter().map(malloc).collect();
+        blocks.into_iter().for_each(LiveBlock::free);
+    }
+
+    #[test]
+    fn free_memory_of_a_plan_is_released_before_other_requests_take_more() {
+        let (allocator, sizes) = with_a_large_block();
+        step(&allocator, &sizes);
+        assert_eq!(allocator.reserved_bytes(), 18 << 20);
+        let other = allocator.malloc(PoolId::default(), 0, 12 << 20).unwrap();
+        assert_eq!(allocator.reserved_bytes(), 12 << 20);
+        other.free();
+        // The memory of the other request is released in turn.
+        step(&allocator, &sizes);
+        assert_eq!((allocator.reserved_bytes(), allocator.statistics().reserved.peak), (18 << 20, 18 << 20));
+        assert_eq!(allocator.engine.plan_exchanges(), 1);
+    }
+
+    #[test]
+    fn a_program_whose_steps_need_both_memories_runs_without_its_plan() {
+        let (allocator, sizes) = with_a_large_block();
+        for steps in 1..=6 {
+            step(&allocator, &sizes);
+            step(&allocator, &[12 << 20]);
+            let planned = allocator.plan_use().unwrap().planned.requests;
+            assert_eq!(planned, 5 * steps.min(5), "step {steps}");
+            let peak = allocator.statistics().reserved.peak;
+            assert!(steps > 5 || peak == 18 << 20, "step {steps}: {peak}");
         }
     }
 

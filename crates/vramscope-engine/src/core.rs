@@ -31,6 +31,8 @@ pub(crate) struct Core<O> {
 pub(crate) struct DeviceAccounts {
     /// Bytes taken from the device.
     reserved: Meter,
+    /// The largest number of bytes that were taken at one time; unlike peaks, it is never reset.
+    most_reserved: u64,
     /// Bytes in use on the device by all processes, as the device reports them.
     device_used: Meter,
     /// Limit on reserved bytes.
@@ -71,6 +73,11 @@ impl DeviceAccounts {
     /// Returns the bytes taken from the device.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.reserved.current()
+    }
+
+    /// Returns by how many bytes `more` bytes would exceed the largest number of reserved bytes so far.
+    pub(crate) fn excess(&self, more: u64) -> u64 {
+        self.reserved_bytes().saturating_add(more).saturating_sub(self.most_reserved)
     }
 
     /// Limit on reserved bytes.
@@ -141,6 +148,7 @@ impl DeviceAccounts {
     /// Counts a segment that was on the device before the engine began; `size` is its mapped bytes.
     fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
         self.reserved.add(size);
+        self.most_reserved = self.most_reserved.max(self.reserved.current());
         self.classes[class as usize].reserved.start(size);
         if !expandable {
             self.meters_of(class, size, max_split).for_each(|meter| meter.start(1));
@@ -396,6 +404,7 @@ impl<O: Observer> Core<O> {
         let (class, size, max_split) = (what.class, what.size, self.policy.max_split_size);
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
             accounts.reserved.add(size);
+            accounts.most_reserved = accounts.most_reserved.max(accounts.reserved.current());
             accounts.classes[class as usize].reserved.add(size);
             accounts.num_device_alloc += 1;
         } else {

@@ -5,7 +5,7 @@
 //! table order, the device's accounts, the history. The device's code is the only foreign code that runs under a lock.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vramscope_basics::lock;
@@ -37,7 +37,12 @@ pub struct Engine<O: Observer> {
     callbacks: Mutex<Vec<FreeMemoryCallback>>,
     /// Private pools by id.
     pools: Mutex<BTreeMap<PoolId, PrivatePoolState>>,
+    /// How often free memory beside a plan was released for planned requests.
+    exchanges: AtomicU64,
 }
+
+/// The part of the bytes of a plan that free memory beside the plan may have: less is not released for planned requests.
+const KEPT_BESIDE_PLAN: u64 = 256;
 
 #[derive(Debug, Clone, Copy)]
 struct PrivatePoolState {
@@ -45,6 +50,20 @@ struct PrivatePoolState {
     no_split: bool,
     /// Whether the pool is no longer used, so that its cached blocks may be released.
     released: bool,
+}
+
+/// An allocated block whose request may still fail. Dropping it frees the block.
+struct Granted<'a, O: Observer> {
+    arena: &'a Arc<Arena<O>>,
+    grant: Option<Grant>,
+}
+
+impl<O: Observer> Drop for Granted<'_, O> {
+    fn drop(&mut self) {
+        if let Some(grant) = self.grant {
+            self.arena.free(grant.block, None);
+        }
+    }
 }
 
 /// An engine with all locks held except the lock of the device's accounts: nothing on the device changes meanwhile.
@@ -72,6 +91,7 @@ impl<O: Observer> Engine<O> {
             ledger: Mutex::default(),
             callbacks: Mutex::default(),
             pools: Mutex::default(),
+            exchanges: AtomicU64::new(0),
         })
     }
 
@@ -227,26 +247,84 @@ impl<O: Observer> Engine<O> {
         Ok((grant, from_plan))
     }
 
-    /// Allocates a block at a planned place. `arena` must be of the pool [`PLANNED`](crate::PLANNED).
+    /// Allocates a block at a planned place, or returns why it could not be placed: the caller then serves the request as any other.
+    /// `arena` must be of the pool [`PLANNED`](crate::PLANNED).
     ///
     /// # Errors
-    /// The block could not be placed. The caller then serves the request as any other.
-    pub fn malloc_planned(
+    /// A callback refused to take memory from the device.
+    pub fn malloc_planned<C: AllocCallbacks>(
         &self,
         arena: &Arc<Arena<O>>,
         place: PlannedPlace,
         requested: u64,
         stack: Option<O::Stack>,
-    ) -> Result<Grant, NotPlaced> {
+        callbacks: &C,
+    ) -> Result<Result<Grant, NotPlaced>, C::Refusal> {
         if !self.shared.nothing_waits() {
             self.shared.process_pending(false);
         }
         if let Some(placed) = arena.lock().commit_planned(place, requested, stack) {
-            return placed;
+            return Ok(placed);
         }
-        let (mut locked, asking) = self.lock_all_for(arena);
-        let block = locked.arenas[asking].hold_planned(place, stack)?;
-        Ok(locked.commit(asking, block, place.size, requested, stack))
+        let missing = arena.lock().missing_bytes(place);
+        if missing > 0 {
+            self.make_room_in_plan(missing);
+            callbacks.alloc_preprocess(missing)?;
+        }
+        let placed = {
+            let (mut locked, asking) = self.lock_all_for(arena);
+            let held = locked.arenas[asking].hold_planned(place, stack);
+            held.map(|block| locked.commit(asking, block, place.size, requested, stack))
+        };
+        if missing > 0 {
+            // A panic in the callback must not lose the block.
+            let granted = Granted { arena, grant: placed.ok() };
+            callbacks.alloc_postprocess(missing, granted.grant.map_or(0, |grant| grant.address));
+            std::mem::forget(granted);
+        }
+        Ok(placed)
+    }
+
+    /// Releases free memory beside a plan before the plan takes `more` bytes from the device, if reserved bytes would exceed their largest
+    /// number so far. A small part stays: requests beside the plan would take it again in each step.
+    #[cold]
+    fn make_room_in_plan(&self, more: u64) {
+        let excess = self.core().accounts().excess(more);
+        if excess == 0 || self.is_capturing() {
+            return;
+        }
+        let beside = self.releasable_of(false);
+        let free: u64 = beside.iter().map(|arena| arena.lock().releasable_bytes()).sum();
+        if free > self.reserved_bytes() / KEPT_BESIDE_PLAN {
+            self.exchanges.fetch_add(1, Ordering::Relaxed);
+            // The memory that the device refuses to take stays in the cache.
+            self.release(beside.into_iter()).ok();
+        }
+    }
+
+    /// Releases free memory of a plan before a request beside it takes `more` bytes from the device, if reserved bytes would exceed their
+    /// largest number so far.
+    pub(crate) fn make_room_beside_plan(&self, more: u64) {
+        let mut excess = self.core().accounts().excess(more);
+        if excess == 0 || self.is_capturing() {
+            return;
+        }
+        let stack = self.observer().capture_free();
+        for arena in self.releasable_of(true) {
+            excess = excess.saturating_sub(arena.lock().release_planned(excess, stack));
+        }
+    }
+
+    /// The arenas of planned blocks, or all others whose cache may be released.
+    fn releasable_of(&self, is_planned: bool) -> Vec<Arc<Arena<O>>> {
+        let all = self.releasable().into_iter();
+        all.filter(|arena| (arena.key().pool == PLANNED) == is_planned).collect()
+    }
+
+    /// How often free memory beside a plan was released for planned requests so far. A program that makes this necessary in each step gains
+    /// nothing from its plan.
+    pub fn plan_exchanges(&self) -> u64 {
+        self.exchanges.load(Ordering::Relaxed)
     }
 
     /// Takes all locks except the lock of the device's accounts.

@@ -141,6 +141,14 @@ impl<'a, O: Observer> Growth<'a, O> {
         if self.engine.core().collects_garbage() {
             self.engine.collect_garbage()?;
         }
+        if self.planned.is_some() {
+            let size = if policy.expandable_segments {
+                self.rounded.checked_next_multiple_of(policy.page_size(self.class))
+            } else {
+                Some(policy.segment_size(self.rounded))
+            };
+            self.engine.make_room_beside_plan(size.unwrap_or(self.rounded));
+        }
         if policy.limit_check == LimitCheck::First {
             self.come_within_limit()?;
         }

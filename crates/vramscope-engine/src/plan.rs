@@ -263,48 +263,81 @@ pub struct PlanFollower {
 ///
 /// A program that differs from the plan in as many requests as half a step runs without it, until whole steps match again: one at first,
 /// and twice as many after each such difference. It follows the plan from the beginning of a step on, where the fewest bytes are in use.
+/// A program also runs without its plan after three steps in a row that released memory beside the plan for planned requests: both
+/// together need more memory than the rules alone.
 #[derive(Debug)]
 struct Adherence {
     follows: bool,
-    /// Requests since the last beginning of a step that matched, and those that differed.
+    /// Requests since the beginning of the step that matched, and those that differed.
     matched: usize,
     differed: usize,
     /// Number of steps in a row that matched, and the number of those that are needed.
     steps: u32,
     needed: u32,
+    /// Number of exchanges ([`Engine::plan_exchanges`](crate::Engine::plan_exchanges)) so far, and at the beginning of the step.
+    exchanges: u64,
+    exchanges_before: u64,
+    /// Number of steps in a row with exchanges.
+    strained: u32,
     /// Whether the cache is of no more use: of the rules, or of the plan.
     releases: bool,
     /// Number of differing requests after which the rest of the plan's memory is released.
     until_rest: Option<usize>,
 }
 
+/// Number of steps in a row with exchanges after which a program runs without its plan.
+const STRAINED: u32 = 3;
+
 impl Adherence {
     fn new(follows: bool) -> Self {
-        let (matched, differed, steps, needed) = (0, 0, 0, 0);
-        Self { follows, matched, differed, steps, needed, releases: false, until_rest: None }
+        Self {
+            follows,
+            matched: 0,
+            differed: 0,
+            steps: 0,
+            needed: 0,
+            exchanges: 0,
+            exchanges_before: 0,
+            strained: 0,
+            releases: false,
+            until_rest: None,
+        }
     }
 
-    /// Counts a request, and whether it was the last one of the step. `length` is the number of requests of this part of the plan.
-    fn count(&mut self, is_expected: bool, is_last: bool, length: usize) {
+    /// Counts a request, and whether it was the first or the last one of the step. `length` is the number of requests of a step.
+    fn count(&mut self, is_expected: bool, is_first: bool, is_last: bool, length: usize) {
+        if is_first && !self.follows {
+            (self.matched, self.differed) = (0, 0);
+        }
         *(if is_expected { &mut self.matched } else { &mut self.differed }) += 1;
         if is_last {
-            let is_whole = self.matched >= length - length / 8;
+            let most = length / 8;
+            let is_whole = self.matched >= length - most && self.differed <= most;
             self.steps = if is_whole { self.steps.saturating_add(1) } else { 0 };
             (self.matched, self.differed) = (0, 0);
+            let is_strained = self.exchanges > self.exchanges_before;
+            self.strained = if is_strained { self.strained + 1 } else { 0 };
+            self.exchanges_before = self.exchanges;
             if !self.follows && self.steps >= self.needed {
                 (self.follows, self.releases, self.until_rest) = (true, true, None);
+            } else if self.follows && self.strained >= STRAINED {
+                self.leave(length);
             }
         } else if self.follows && self.differed > length / 2 {
-            self.needed = self.needed.saturating_mul(2).max(1);
-            self.steps = 0;
-            // Blocks that are in use now are free after a step.
-            (self.follows, self.releases, self.until_rest) = (false, true, Some(length));
+            self.leave(length);
         } else if let Some(rest) = self.until_rest.as_mut().filter(|_| !is_expected) {
             *rest = rest.saturating_sub(1);
             if *rest == 0 {
                 (self.releases, self.until_rest) = (true, None);
             }
         }
+    }
+
+    fn leave(&mut self, length: usize) {
+        self.needed = self.needed.saturating_mul(2).max(1);
+        (self.steps, self.strained) = (0, 0);
+        // Blocks that are in use now are free after a step.
+        (self.follows, self.releases, self.until_rest) = (false, true, Some(length));
     }
 }
 
@@ -348,6 +381,11 @@ impl PlanFollower {
         std::mem::take(&mut self.adherence.releases)
     }
 
+    /// Sets the number of exchanges so far ([`Engine::plan_exchanges`](crate::Engine::plan_exchanges)).
+    pub fn set_exchanges(&mut self, exchanges: u64) {
+        self.adherence.exchanges = exchanges;
+    }
+
     /// Matches the next request: its pool, its stream, and its bytes rounded up to a multiple of 512.
     pub fn request(&mut self, pool: PoolId, stream: u64, size: u64) -> Planned {
         if pool != PoolId::default() {
@@ -357,8 +395,9 @@ impl PlanFollower {
         self.recent[self.count % WINDOW] = key(size, stream);
         self.count += 1;
         let (startup, step) = (self.plan.startup.len(), self.plan.step.len());
-        let length = if self.next < startup { startup.max(step) } else { step };
+        let length = if step > 0 { step } else { startup };
         let expected = self.plan.at(self.next).filter(|r| r.size == size && r.stream == stream).copied();
+        let is_first = expected.is_some() && self.next == startup;
         if expected.is_some() {
             self.next = self.plan.after(self.next);
         }
@@ -368,7 +407,7 @@ impl PlanFollower {
         }
         let follows = self.adherence.follows;
         let is_last = expected.is_some() && self.next == startup;
-        self.adherence.count(expected.is_some(), is_last, length);
+        self.adherence.count(expected.is_some(), is_first, is_last, length);
         if !follows {
             return Planned::Differs;
         }

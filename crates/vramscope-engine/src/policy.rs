@@ -5,7 +5,12 @@ use vramscope_trace::{
     TorchRelease, TorchSettings, Trace,
 };
 
+use crate::device::DEVICE_PAGE;
+
 const MIB: u64 = 1 << 20;
+
+/// Size of a large segment, if no setting chooses it (`kLargeBuffer` in PyTorch).
+const DEFAULT_LARGE: u64 = 20 * MIB;
 
 /// Unit of rounding in bytes. `ALLOCATION_UNIT_SIZE` in `cupy/cuda/memory.pyx` and `kMinBlockSize` in `c10/core/AllocatorConfig.h` have
 /// the same value.
@@ -226,7 +231,7 @@ impl Policy {
     pub fn torch(settings: &TorchSettings, release: TorchRelease) -> Self {
         // A setting since 2.11 (#172056), a constant before.
         let large = bytes(settings.large_segment_size).filter(|_| release >= TorchRelease::new(2, 11));
-        let large = large.unwrap_or(20 * MIB);
+        let large = large.unwrap_or(DEFAULT_LARGE);
         Self {
             allocator: Allocator::Torch(release),
             rounding: Rounding::Units,
@@ -342,7 +347,7 @@ impl Policy {
         let divisions = self.roundup_power2_divisions;
         let conf = TorchSettings {
             backend: (self.allocator == Allocator::Cupy).then(|| CUPY.to_owned()),
-            large_segment_size: large.filter(|&large| large != 20 * MIB).map(int),
+            large_segment_size: large.filter(|&large| large != DEFAULT_LARGE).map(int),
             max_non_split_rounding: large
                 .map(|_| self.max_non_split_rounding)
                 .filter(|&rounding| Some(rounding) != large)
@@ -425,6 +430,20 @@ impl Policy {
                 rounded.checked_next_multiple_of(own_unit).unwrap_or(rounded)
             }
         }
+    }
+
+    /// Returns these rules for the requests beside a plan: expandable segments have pages of 2 MiB instead of PyTorch's 20 MiB, as the
+    /// segments of the plan. So free memory of the one is released in the units that the other needs. A page size that the settings
+    /// chose stays.
+    #[must_use]
+    pub fn beside_plan(mut self) -> Self {
+        if self.expandable_segments
+            && let SegmentSizes::Classes { large, .. } = &mut self.segments
+            && *large == DEFAULT_LARGE
+        {
+            *large = DEVICE_PAGE;
+        }
+        self
     }
 
     /// Page size of an expandable segment in bytes.

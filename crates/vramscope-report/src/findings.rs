@@ -2,7 +2,7 @@
 
 use vramscope_analysis::{
     CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, PhaseFrom, Pin,
-    Pins, PlanReplay, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
+    Pins, PlanReplay, RecordedPlan, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
 };
 use vramscope_trace::{Category, TensorNote};
 
@@ -154,7 +154,20 @@ pub fn plan(d: &DeviceReplay) -> Vec<String> {
         told.push(format!("The others are served as without a plan: {}.", reasons.join("; ")));
     }
     told.push(plan_verdict(d, p));
+    told.extend(p.made.as_ref().and_then(varying_steps));
     told
+}
+
+/// A warning about a plan whose recording has steps that vary, in two sentences.
+pub fn varying_steps(made: &RecordedPlan) -> Option<String> {
+    made.varies().then(|| {
+        format!(
+            "The steps vary: {} of {} make the requests of the planned step. Another run leaves this plan, and is then served by the rules \
+             alone, so use a setting instead.",
+            count(made.alike as u64),
+            count(made.steps as u64)
+        )
+    })
 }
 
 /// Compares a plan with the best setting.

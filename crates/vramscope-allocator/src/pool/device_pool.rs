@@ -175,10 +175,11 @@ impl DevicePool {
                 self.release_for_plan();
                 follower = lock(plan);
             }
+            follower.set_exchanges(self.engine.plan_exchanges());
             let place = follower.place(key.pool, key.stream, bytes);
             drop(follower);
             if let Some(place) = place.filter(|_| !self.plan_dropped.load(Ordering::Relaxed)) {
-                let placed = self.engine.malloc_planned(planned, place, size, stack);
+                let placed = self.engine.malloc_planned(planned, place, size, stack, &DeviceHooks(hooks))?;
                 lock(plan).usage.count_placed(bytes, placed.as_ref().err().copied());
                 if let Ok(grant) = placed {
                     return Ok(Allocation::new(planned, grant, at_malloc));

@@ -49,6 +49,16 @@ pub struct RecordedPlan {
     pub step: Option<usize>,
     /// Number of steps in the recording.
     pub steps: usize,
+    /// Number of steps that make the same requests as the planned step, including itself; 0 without a planned step.
+    pub alike: usize,
+}
+
+impl RecordedPlan {
+    /// Whether the steps of the recording vary: fewer than half of them, but at least three, make the planned requests. Another run then
+    /// leaves the plan.
+    pub fn varies(&self) -> bool {
+        self.step.is_some() && self.steps >= 3 && self.alike * 2 < self.steps
+    }
 }
 
 /// A plan of a step, for a program that goes on.
@@ -139,6 +149,8 @@ impl Request {
 struct Cycle {
     /// Index of the step.
     step: usize,
+    /// Number of steps with the same requests, including this one.
+    alike: usize,
     /// Its requests.
     requests: Range<usize>,
 }
@@ -154,8 +166,9 @@ impl Replay<'_> {
         let places = placed(&requests, cycle.as_ref(), streams.len(), Startup::Planned, &self.cancel)?;
         let Some((segments, startup, step)) = places else { return Ok(None) };
         let plan = Plan::new(segments, startup, step).ok();
+        let (step, alike) = cycle.map_or((None, 0), |cycle| (Some(cycle.step), cycle.alike));
         let steps = steps.steps.len();
-        Ok(plan.map(|plan| RecordedPlan { plan: Arc::new(plan), step: cycle.map(|cycle| cycle.step), steps }))
+        Ok(plan.map(|plan| RecordedPlan { plan: Arc::new(plan), step, steps, alike }))
     }
 
     /// Replays with a plan in front of the allocator of `policy`. `None` if the recording is too large for a plan. `done` is called after
@@ -196,7 +209,7 @@ impl Replay<'_> {
         frames: &Frames,
     ) -> Result<PlanReplay, ReplayError> {
         let device = self.with_its_size(device);
-        let mut policy = policy.clone();
+        let mut policy = policy.clone().beside_plan();
         if !device.has_limits() {
             policy.memory_fraction = None;
         }
@@ -264,6 +277,7 @@ fn requests(history: &History, program: &Program) -> (Vec<Request>, Vec<u64>) {
 fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle> {
     let ranges = requests_of_steps(steps, requests);
     let alike = |a: &Range<usize>, b: &Range<usize>| are_alike(requests, a, b);
+    let count = |step: usize| ranges.iter().filter(|range| alike(range, &ranges[step])).count();
     // Each kind of step: its first pair, and the number of pairs.
     let mut kinds: Vec<(usize, usize)> = Vec::new();
     for (i, pair) in ranges.windows(2).enumerate() {
@@ -279,10 +293,11 @@ fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle
     if let Some(&(step, _)) = kinds.iter().find(|&&(_, count)| Some(count) == most) {
         let (this, next) = (&ranges[step], &ranges[step + 1]);
         let shift = least_live(history, &requests[this.clone()]);
-        return Some(Cycle { step, requests: this.start + shift..next.start + shift });
+        let requests = this.start + shift..next.start + shift;
+        return Some(Cycle { step, alike: count(step), requests });
     }
     let step = steps.typical().filter(|&step| !ranges[step].is_empty())?;
-    Some(Cycle { step, requests: ranges[step].clone() })
+    Some(Cycle { step, alike: count(step), requests: ranges[step].clone() })
 }
 
 /// Returns the third last of the complete steps, if the last three make the same requests. Such steps make at least half of all requests:
@@ -298,7 +313,7 @@ fn last_cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<
     }
     let (this, next) = (&ranges[last - 2], &ranges[last - 1]);
     let shift = least_live(history, &requests[this.clone()]);
-    Some(Cycle { step: last - 2, requests: this.start + shift..next.start + shift })
+    Some(Cycle { step: last - 2, alike: count, requests: this.start + shift..next.start + shift })
 }
 
 /// Returns the indices of the requests of each step.

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use vramscope::analysis::{Cancel, PlanSource};
-use vramscope::report::{ReplayJson, TextOptions, replay};
+use vramscope::report::{ReplayJson, TextOptions, findings, replay};
 use vramscope::session::ReplayRequest;
 
 use crate::advice::ADVICE;
 use crate::args::ReadArgs;
 use crate::output::Output;
+use crate::say::say;
 
 /// Plan the addresses of a program's allocations: how much memory would it reserve without fragmentation?
 #[derive(Debug, Args)]
@@ -51,6 +52,9 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         let Some(plan) = plan else { bail!("{}: too large for a plan", session.name()) };
         let text = serde_json::to_vec(plan.plan.as_ref()).context("cannot write the plan")?;
         output.write_whole(&text)?;
+        if let Some(warning) = plan.made.as_ref().and_then(findings::varying_steps) {
+            say(&format!("warning: {}: {warning}", session.name()));
+        }
     }
     if args.json {
         super::print_json(&ReplayJson::new(&answers))

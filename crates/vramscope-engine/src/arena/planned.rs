@@ -58,9 +58,7 @@ impl<O: Observer> LockedArena<'_, O> {
         stack: Option<O::Stack>,
     ) -> Result<BlockKey, NotPlaced> {
         let base = self.planned_segment(place.segment)?;
-        let start = base + place.offset;
-        // A checked plan cannot overflow: its segments have at most 2^50 bytes.
-        let end = start + place.size;
+        let (start, end) = range_of(place, base);
         let first = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
         let within = |block: &Block<O::Stack>| block.address < end;
         let is_available =
@@ -83,14 +81,54 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(key)
     }
 
-    /// Allocates a block at its place, unless this may raise a peak: then returns `None`.
+    /// Returns the bytes of the pages that have to be mapped for a block at this place; 0 if the place is in use.
+    pub(crate) fn missing_bytes(&self, place: PlannedPlace) -> u64 {
+        let segment = self.state.segments.iter().find(|segment| segment.first.is_some());
+        let base = segment.map_or(0, |segment| segment.address);
+        let (start, end) = range_of(place, base);
+        let (first, last) = pages_of(base, start, end);
+        if segment.is_none() {
+            return last - first;
+        }
+        let blocks = self.blocks_from(self.planned_at(start)).map(|(_, block)| block);
+        let mut missing = 0;
+        for block in blocks.take_while(|block| block.address < end) {
+            match block.state {
+                BlockState::Unmapped => {
+                    missing += last.min(block.address + block.size) - first.max(block.address);
+                }
+                BlockState::Free => {}
+                _ => return 0,
+            }
+        }
+        missing
+    }
+
+    /// Releases whole free pages, those of the largest blocks first, until at least `bytes` are released. Returns the released bytes. Blocks
+    /// that the device refuses stay.
+    pub(crate) fn release_planned(&mut self, bytes: u64, stack: Option<O::Stack>) -> u64 {
+        let mut released = 0;
+        let free: Vec<BlockKey> = self.state.free[Class::Large as usize].iter().collect();
+        for key in free.into_iter().rev() {
+            if released >= bytes {
+                break;
+            }
+            let (start, end) = self.whole_pages(key);
+            if self.unmap(key, stack).is_ok() {
+                released += end.saturating_sub(start);
+            }
+        }
+        released
+    }
+
+    /// Allocates a block at its place, unless this may raise a peak or take memory from the device: then returns `None`.
     pub(crate) fn commit_planned(
         &mut self,
         place: PlannedPlace,
         requested: u64,
         stack: Option<O::Stack>,
     ) -> Option<Result<Grant, NotPlaced>> {
-        if !self.tally().has_room(requested, place.size) {
+        if !self.tally().has_room(requested, place.size) || self.missing_bytes(place) > 0 {
             return None;
         }
         let held = self.hold_planned(place, stack);
@@ -112,8 +150,7 @@ impl<O: Observer> LockedArena<'_, O> {
         end: u64,
         stack: Option<O::Stack>,
     ) -> Result<(), NotPlaced> {
-        let first = base + (start - base) / DEVICE_PAGE * DEVICE_PAGE;
-        let last = base + (end - base).next_multiple_of(DEVICE_PAGE);
+        let (first, last) = pages_of(base, start, end);
         let mut at = first;
         while at < last {
             let key = self.planned_at(at).ok_or(NotPlaced::NoMemory)?;
@@ -154,4 +191,16 @@ impl<O: Observer> LockedArena<'_, O> {
         self.insert_unmapped(key);
         Ok(address)
     }
+}
+
+/// The half-open range of addresses of the pages that contain a range, in a segment that begins at `base`.
+fn pages_of(base: u64, start: u64, end: u64) -> (u64, u64) {
+    let first = base + (start - base) / DEVICE_PAGE * DEVICE_PAGE;
+    (first, base + (end - base).next_multiple_of(DEVICE_PAGE))
+}
+
+/// The half-open range of addresses of a place in the segment that begins at `base`. A checked plan cannot overflow: its segments have at
+/// most 2^50 bytes.
+fn range_of(place: PlannedPlace, base: u64) -> (u64, u64) {
+    (base + place.offset, base + place.offset + place.size)
 }

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from vramscope._live import serve
+    from vramscope.cupy import DebugPrintHook, LineProfileHook, MemoryHook
+    from vramscope.function_hooks import CupyMemoryProfileHook
     from vramscope.profiler import (
         GPUMemoryProfiler,
         MemoryProfiler,
@@ -43,7 +45,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CupyMemoryProfileHook",
+    "DebugPrintHook",
     "GPUMemoryProfiler",
+    "LineProfileHook",
+    "MemoryHook",
     "MemoryProfiler",
     "MemorySnapshot",
     "MemoryTracker",
@@ -80,6 +86,14 @@ def __getattr__(name: str) -> Any:
         from vramscope._live import serve
 
         return serve
+    if name in ("DebugPrintHook", "LineProfileHook", "MemoryHook"):
+        from vramscope import cupy
+
+        return getattr(cupy, name)
+    if name == "CupyMemoryProfileHook":
+        from vramscope.function_hooks import CupyMemoryProfileHook
+
+        return CupyMemoryProfileHook
     # `ProfiledModule` subclasses a PyTorch class, so `import *` leaves it out.
     if name in __all__ or name == "ProfiledModule":
         from vramscope import profiler

@@ -118,7 +118,7 @@ mod _native {
     use super::table::Table;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::torch_pool::{TorchPool, TorchPoolPart};
+    use super::torch_pool::{CupyPool, TorchPool, TorchPoolPart};
     #[pymodule_export]
     use super::virtual_pool::{VirtualDevice, VirtualPool};
     use pyo3::prelude::*;

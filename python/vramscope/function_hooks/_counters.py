@@ -5,7 +5,7 @@ import threading
 from typing import Any, NamedTuple
 
 from vramscope._native import VramscopeError
-from vramscope.cupy import MemoryHook
+from vramscope.cupy._memory_hook import MemoryHook, cupys_registry
 
 
 class Taken(NamedTuple):
@@ -29,6 +29,14 @@ class _CumulativeHook(MemoryHook):
         self.name = f"CupyMemoryCumulativeHook-{id(counters)}"
         self.used = 0
         self.acquired = 0
+
+    def __enter__(self) -> "_CumulativeHook":
+        # vramscope's pool counts by itself.
+        cupys_registry()[self.name] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del cupys_registry()[self.name]
 
     def malloc_preprocess(self, **kwargs: Any) -> None:
         self.used += kwargs["mem_size"]

@@ -11,6 +11,7 @@ import torch
 from vramscope import _arguments
 from vramscope._line_profile import LineReport
 from vramscope._native import VramscopeError
+from vramscope.torch._pool import has_pool
 from vramscope.torch._record import MAX_ENTRIES
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class LineProfileHook(LineReport):
     Frees do not count. The hook reads PyTorch's history of all devices and threads. It turns the history on for the
     block, or shares it if it is already on. Allocations of threads without Python code, as in a backward pass, count
     only for `_root`.
+
+    If vramscope's pool is the allocator (`use_pool`), the hook is a `vramscope.MemoryHook` on this pool. Used bytes are
+    then rounded up to multiples of 512, as in CuPy's hook.
 
     Args:
         max_depth: The number of levels to print, including the root; 0 prints all levels.
@@ -43,12 +47,18 @@ class LineProfileHook(LineReport):
         self._max_entries = _arguments.at_least("max_entries", max_entries, 1)
         self._owns_history = False
         self._since_us = 0
+        self._is_in_pool = False
 
     def __enter__(self) -> Self:
         """Begins to count."""
         if not torch.cuda.is_available():
             raise VramscopeError("PyTorch sees no GPU here: there is no memory to watch")
         torch.cuda.init()
+        if has_pool():
+            from vramscope._native import TorchPool
+
+            self._is_in_pool = TorchPool.add_hook(self)
+            return self
         self._owns_history = not torch._C._cuda_isHistoryEnabled()
         if self._owns_history:
             # The report needs no stacks of frees.
@@ -60,6 +70,12 @@ class LineProfileHook(LineReport):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Counts the events of the block."""
+        if self._is_in_pool:
+            from vramscope._native import TorchPool
+
+            self._is_in_pool = False
+            TorchPool.remove_hook(self.name)
+            return
         try:
             self._count()
         except Exception as failure:

@@ -116,6 +116,11 @@ def use_pool(settings: str | None = None, *, plan: str | os.PathLike[str] | None
     return _pool
 
 
+def has_pool() -> bool:
+    """Whether vramscope's pool is PyTorch's allocator in this process."""
+    return _pool is not None
+
+
 def mem_pool(
     settings: str | None = None, *, plan: str | os.PathLike[str] | None = None, all_threads: bool = False
 ) -> MemPool:

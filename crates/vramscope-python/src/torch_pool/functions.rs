@@ -1,6 +1,7 @@
 //! The functions of PyTorch's interface `CUDAPluggableAllocator`, by address.
 #![allow(unsafe_code, reason = "functions that PyTorch calls, with its pointers and C++ objects")]
 
+use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,6 +9,7 @@ use vramscope::trace::PoolId;
 
 use super::failure::Failure;
 use super::filter::StreamFilter;
+use super::hooks::Raised;
 use super::pool::{POOL, StreamKey};
 use super::throw::{Kind, throw};
 
@@ -29,15 +31,24 @@ pub(super) fn addresses() -> [(&'static str, usize); 10] {
 
 /// Throws the failure of a call, or that of a panic, to PyTorch.
 fn raise<T>(call: impl FnOnce() -> Result<T, Failure>) -> T {
-    let outcome = catch_unwind(AssertUnwindSafe(call));
-    let failure = match outcome {
-        Ok(Ok(value)) => return value,
-        Ok(Err(failure)) => failure,
-        Err(_) => {
-            Failure { kind: Kind::Runtime, text: "vramscope's pool panicked; please report this".to_owned() }
-        }
-    };
-    throw(failure.kind, &failure.text)
+    match caught(call) {
+        Ok(value) => value,
+        Err(failure) => throw(failure.kind, &failure.text),
+    }
+}
+
+/// Returns the failure of a call, or that of a panic.
+pub(super) fn caught<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|panic| Err(Failure { kind: Kind::Runtime, text: panic_text(panic.as_ref()) }))
+}
+
+/// What ended a call: an exception of a hook, which has its text, or a fault.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    panic.downcast_ref::<Raised>().map_or_else(
+        || "vramscope's pool panicked; please report this".to_owned(),
+        |Raised(text)| text.clone(),
+    )
 }
 
 /// Frees and similar calls have no error to report: PyTorch calls them in destructors.

@@ -2,15 +2,17 @@
 //!
 //! PyTorch takes the addresses of C functions (`functions`), which find the pool of this process (`pool`). `device` opens a GPU at its first
 //! use. `checks` compares blocks with all others. `part` has the requests of the program or of a part of it, and `auto` finds a step that
-//! they repeat. `filter` and `throw` are the two places where PyTorch's interface needs objects of C++: the selection of streams for a
+//! they repeat. `cupy` serves CuPy. `hooks` are hooks written in Python. `filter` and `throw` are the two places where PyTorch's interface needs objects of C++: the selection of streams for a
 //! private pool, and exceptions.
 
 mod auto;
 mod checks;
+mod cupy;
 mod device;
 mod failure;
 mod filter;
 mod functions;
+mod hooks;
 mod part;
 mod pool;
 mod throw;
@@ -22,14 +24,16 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vramscope::allocator::{DevicePool, HistoryOptions, Policy, SegmentSizes, TorchRelease};
+use vramscope::allocator::{DevicePool, HistoryOptions, Policy, TorchRelease};
 use vramscope::analysis::PlanSource;
-use vramscope::engine::{DEVICE_PAGE, Metric, PartialStat, PlanUse};
+use vramscope::engine::{Metric, PartialStat, PlanUse};
 use vramscope::session::values;
 use vramscope::trace::TorchSettings;
 
 use crate::error::VramscopeError;
+pub(crate) use cupy::CupyPool;
 use failure::Failure;
+use hooks::PythonHook;
 use part::{Part, PartOptions};
 use pool::{POOL, Pool, Totals};
 
@@ -105,6 +109,20 @@ impl TorchPool {
         POOL.get().map_or(Ok(()), |pool| pool.record_history(options).map_err(VramscopeError::new_err))
     }
 
+    /// Registers a hook for all threads, if this process has a pool. Returns false if it has none.
+    #[staticmethod]
+    fn add_hook(hook: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Some(pool) = POOL.get() else { return Ok(false) };
+        pool.add_hook(PythonHook::new(hook)?)?;
+        Ok(true)
+    }
+
+    /// Removes the hook of this name. Returns false if there is none.
+    #[staticmethod]
+    fn remove_hook(name: &str) -> bool {
+        POOL.get().is_some_and(|pool| pool.remove_hook(name))
+    }
+
     /// Writes a snapshot, as `torch.cuda.memory._dump_snapshot` does.
     fn dump_snapshot(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let Some(whole) = whole() else {
@@ -161,8 +179,8 @@ impl TorchPoolPart {
     }
 }
 
-/// The rules of these settings. A plan of the program's own steps comes after their first requests: if the settings do not say otherwise,
-/// segments are expandable, with pages of 2 MiB, so that as many free pages as possible can be released for the plan.
+/// The rules of these settings, beside a plan if there is one. A plan of the program's own steps comes after their first requests: if the
+/// settings do not say otherwise, segments are expandable, so that as many free pages as possible can be released for the plan.
 fn policy(settings: &str, release: TorchRelease, plan: Option<&PlanSource>) -> PyResult<Policy> {
     let mut settings = TorchSettings::parse_for(settings, release)
         .map_err(|error| PyValueError::new_err(format!("settings: {error}")))?;
@@ -172,15 +190,8 @@ fn policy(settings: &str, release: TorchRelease, plan: Option<&PlanSource>) -> P
     if plan == Some(&PlanSource::Recording) {
         settings.expandable_segments.get_or_insert(true);
     }
-    let mut policy = Policy::torch(&settings, release);
-    if plan == Some(&PlanSource::Recording)
-        && policy.expandable_segments
-        && settings.large_segment_size.is_none()
-        && let SegmentSizes::Classes { large, .. } = &mut policy.segments
-    {
-        *large = DEVICE_PAGE;
-    }
-    Ok(policy)
+    let policy = Policy::torch(&settings, release);
+    Ok(if plan.is_some() { policy.beside_plan() } else { policy })
 }
 
 fn failed(Failure { text, .. }: Failure) -> PyErr {

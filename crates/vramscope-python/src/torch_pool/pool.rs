@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, RwLock, Weak};
 
 use hashbrown::HashMap;
+use pyo3::PyResult;
 use vramscope::allocator::{
     AllocError, Allocation, CudaDevice, Device, DevicePool, HistoryOptions, OutOfMemory, Policy, Process,
 };
@@ -17,6 +18,7 @@ use super::checks::Checks;
 use super::device::LazyDevice;
 use super::failure::Failure;
 use super::filter::StreamFilter;
+use super::hooks::{PoolHooks, PythonHook};
 use super::part::{Part, PartOptions};
 use super::throw::Kind;
 
@@ -54,6 +56,8 @@ pub(super) struct Pool {
     serves_segments: AtomicBool,
     process: Process,
     gpus: OnceLock<Gpus>,
+    /// Hooks on all parts. This lock is taken before that of the parts.
+    hooks: Mutex<PoolHooks>,
 }
 
 struct Gpus {
@@ -99,6 +103,8 @@ struct Gpu {
     opened: Once,
     /// PyTorch's blocks by address.
     live: Mutex<HashMap<u64, Allocation>>,
+    /// CuPy's blocks by address.
+    live_of_cupy: Mutex<HashMap<u64, Allocation>>,
     /// Private pools that receive requests now, oldest first: captures of CUDA graphs, and regions of the program.
     routes: Mutex<Vec<(PoolId, StreamFilter)>>,
     has_routes: AtomicBool,
@@ -116,6 +122,7 @@ impl Gpu {
             device: Arc::new(LazyDevice::new(ordinal)),
             opened: Once::new(),
             live: Mutex::default(),
+            live_of_cupy: Mutex::default(),
             routes: Mutex::default(),
             has_routes: AtomicBool::new(false),
             checks: checks.then(Mutex::default),
@@ -147,6 +154,7 @@ impl Pool {
             serves_segments: AtomicBool::new(false),
             process: Process::this(),
             gpus: OnceLock::new(),
+            hooks: Mutex::default(),
         }
     }
 
@@ -165,8 +173,28 @@ impl Pool {
             entered_by_all: Mutex::default(),
             gpus,
         };
-        self.gpus.set(gpus).ok();
+        let mut hooks = lock(&self.hooks);
+        if self.gpus.set(gpus).is_ok()
+            && let Some(whole) = self.whole()
+        {
+            hooks.extend_to(&whole.pool);
+        }
         Ok(())
+    }
+
+    // ---- hooks ----
+
+    /// Registers a hook for all threads and all parts.
+    pub(super) fn add_hook(&self, hook: PythonHook) -> PyResult<()> {
+        let mut hooks = lock(&self.hooks);
+        let parts = self.gpus.get().map(Gpus::all).unwrap_or_default();
+        hooks.add(hook, parts.iter().map(|part| &part.pool))
+    }
+
+    /// Removes a hook. Returns false if there is none of this name.
+    pub(super) fn remove_hook(&self, name: &str) -> bool {
+        let removed = lock(&self.hooks).remove(name);
+        removed.is_some()
     }
 
     /// Serves PyTorch's own allocator, which asks for segments.
@@ -212,6 +240,8 @@ impl Pool {
             release_others_for(&gpus.whole);
         }
         release_others_for(&part);
+        let mut hooks = lock(&self.hooks);
+        hooks.extend_to(&part.pool);
         gpus.parts.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&part));
         Ok(part)
     }
@@ -292,9 +322,26 @@ impl Pool {
         Ok((gpus, self.gpu(device).ok_or_else(Failure::no_pool)?))
     }
 
-    /// Allocates a block and returns its address; 0 for 0 bytes.
+    /// Allocates a block for PyTorch and returns its address; 0 for 0 bytes.
     #[inline]
     pub(super) fn malloc(&self, size: u64, device: i32, stream: StreamKey) -> Result<u64, Failure> {
+        self.malloc_into(|gpu| &gpu.live, size, device, stream)
+    }
+
+    /// Like [`malloc`](Self::malloc), for CuPy.
+    pub(super) fn malloc_for_cupy(&self, size: u64, device: i32, stream: StreamKey) -> Result<u64, Failure> {
+        self.malloc_into(|gpu| &gpu.live_of_cupy, size, device, stream)
+    }
+
+    /// Allocates a block and keeps it in one of the tables of a GPU.
+    #[inline]
+    fn malloc_into(
+        &self,
+        table: impl Fn(&Gpu) -> &Mutex<HashMap<u64, Allocation>>,
+        size: u64,
+        device: i32,
+        stream: StreamKey,
+    ) -> Result<u64, Failure> {
         if size == 0 {
             return Ok(0);
         }
@@ -317,7 +364,7 @@ impl Pool {
                     let checked = lock(checks).allocated(gpu.device.as_ref(), address, block.size());
                     checked.map_err(|wrong| Failure::other(format!("checking mode: {wrong}")))?;
                 }
-                lock(&gpu.live).insert(address, block);
+                lock(table(gpu)).insert(address, block);
                 if gpus.has_parts.load(Ordering::Relaxed) {
                     raise_peaks(gpus, gpu, device);
                 }
@@ -340,9 +387,24 @@ impl Pool {
         }
     }
 
-    /// Frees a block. Unknown addresses, and those of a parent process, are ignored.
+    /// Frees a block of PyTorch. Unknown addresses, and those of a parent process, are ignored.
     #[inline]
     pub(super) fn free(&self, address: u64, device: i32) {
+        self.free_from(|gpu| &gpu.live, address, device);
+    }
+
+    /// Like [`free`](Self::free), for CuPy.
+    pub(super) fn free_for_cupy(&self, address: u64, device: i32) {
+        self.free_from(|gpu| &gpu.live_of_cupy, address, device);
+    }
+
+    /// The bytes of all blocks of CuPy on a GPU.
+    pub(super) fn bytes_of_cupy(&self, device: i32) -> u64 {
+        self.gpu(device).map_or(0, |gpu| lock(&gpu.live_of_cupy).values().map(Allocation::size).sum())
+    }
+
+    #[inline]
+    fn free_from(&self, table: impl Fn(&Gpu) -> &Mutex<HashMap<u64, Allocation>>, address: u64, device: i32) {
         if !self.process.is_this() {
             return;
         }
@@ -352,7 +414,7 @@ impl Pool {
             lock(checks).freed(gpu.device.as_ref(), address, capturing);
         }
         // Dropped without the lock.
-        let block = lock(&gpu.live).remove(&address);
+        let block = lock(table(gpu)).remove(&address);
         drop(block);
     }
 

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 _pool: Pool | None = None
 
 
+def taken() -> tuple[int, int]:
+    """Returns the bytes allocated and the bytes taken from the devices so far; 0 if CuPy does not use the pool."""
+    return (0, 0) if _pool is None else _pool._native.taken()
+
+
 class Pool:
     """vramscope's pool under CuPy, returned by `use_pool`: the methods of `cupy.cuda.MemoryPool`.
 

@@ -5,6 +5,7 @@ import threading
 from typing import Any, NamedTuple
 
 from vramscope._native import VramscopeError
+from vramscope.cupy import _pool as cupy_pool
 from vramscope.cupy._memory_hook import MemoryHook, cupys_registry
 
 
@@ -77,6 +78,11 @@ class Counters:
         """Returns the bytes taken so far."""
         used, acquired = self._cupys.used, self._cupys.acquired
         torch = sys.modules.get("torch")
+        pool_of_torch = sys.modules.get("vramscope.torch._pool")
+        if not (pool_of_torch and pool_of_torch.has_pool() and torch and torch.cuda.is_initialized()):
+            # PyTorch's statistics are those of its pool, which CuPy may share.
+            of_cupy = cupy_pool.taken()
+            used, acquired = used + of_cupy[0], acquired + of_cupy[1]
         if torch is not None and torch.cuda.is_initialized():
             for device in range(torch.cuda.device_count()):
                 statistics = torch.cuda.memory_stats_as_nested_dict(device)

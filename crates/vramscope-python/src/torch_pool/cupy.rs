@@ -61,6 +61,15 @@ impl CupyPool {
         on(device, |pool| Ok((pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks())))
     }
 
+    /// The bytes of all blocks allocated so far, and the bytes taken from the devices so far, on all devices.
+    #[staticmethod]
+    fn taken() -> (u64, u64) {
+        let devices = POOL.get().and_then(Pool::whole).map_or(&[][..], |whole| whole.pool.devices());
+        devices.iter().map(DevicePool::statistics).fold((0, 0), |(used, acquired), statistics| {
+            (used + statistics.allocated.allocated, acquired + statistics.reserved.allocated)
+        })
+    }
+
     /// Releases free memory: of one stream, or of all.
     #[staticmethod]
     fn free_all_blocks(py: Python<'_>, device: i32, stream: Option<u64>) -> PyResult<()> {

@@ -2,8 +2,8 @@
 //!
 //! PyTorch takes the addresses of C functions (`functions`), which find the pool of this process (`pool`). `device` opens a GPU at its first
 //! use. `checks` compares blocks with all others. `part` has the requests of the program or of a part of it, and `auto` finds a step that
-//! they repeat. `cupy` serves CuPy. `hooks` are hooks written in Python. `filter` and `throw` are the two places where PyTorch's interface needs objects of C++: the selection of streams for a
-//! private pool, and exceptions.
+//! they repeat. `cupy` serves CuPy from the same pool. `hooks` calls hooks written in Python. `filter` and `throw` are the two places where
+//! PyTorch's interface needs objects of C++: the selection of streams for a private pool, and exceptions.
 
 mod auto;
 mod checks;

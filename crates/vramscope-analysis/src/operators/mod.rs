@@ -98,7 +98,7 @@ impl Alignment {
         if compared == 0 {
             return Err(NotAligned::NothingToMatch);
         }
-        by_sequence(&devices, compared)?.ok_or(NotAligned::OtherRun { matched, compared })
+        by_sequence(&devices)?.ok_or(NotAligned::OtherRun { matched, compared })
     }
 }
 
@@ -128,11 +128,16 @@ impl<'h> Device<'h> {
         Some((nanoseconds(*times.first()?), nanoseconds(*times.last()?)))
     }
 
-    /// The allocations of the trace within the recording, for this offset.
-    fn compared(&self, offset_ns: i64) -> usize {
+    /// The number of allocations of the trace from the first event of the recording to the last, for this offset. `anchors` are the matches
+    /// for it. At the ends, where the two readings of the clock may differ by less than the distance of two allocations, the first and the
+    /// last match decide.
+    fn compared(&self, offset_ns: i64, anchors: &[Anchor]) -> usize {
         let Some((first, last)) = self.range() else { return 0 };
-        let within = (first - TOLERANCE_NS)..=(last + TOLERANCE_NS);
-        self.allocations().filter(|change| within.contains(&change.at_ns.saturating_sub(offset_ns))).count()
+        let (first, last) = (first.saturating_add(offset_ns), last.saturating_add(offset_ns));
+        let times = anchors.iter().map(|anchor| anchor.at_ns);
+        let first = times.clone().fold(first, i64::min);
+        let last = times.fold(last, i64::max);
+        self.allocations().filter(|change| (first..=last).contains(&change.at_ns)).count()
     }
 
     /// The events that are those of the trace: the same address at the same time, and the same size. `offset_ns` is the difference of the
@@ -151,24 +156,31 @@ impl<'h> Device<'h> {
             }
         }
         recorded.sort_unstable();
-        let mut taken = vec![false; recorded.len()];
-        let mut anchors = Vec::new();
-        for change in &self.changes {
+        // Distances in time, with the positions of the change and of the event.
+        let mut pairs: Vec<(u64, usize, usize)> = Vec::new();
+        for (position, change) in self.changes.iter().enumerate() {
             let at = change.at_ns.saturating_sub(offset_ns);
             let key = (change.address, change.bytes < 0, at, 0);
             let place = recorded.partition_point(|one| *one < key);
-            // The nearest in time is beside the place, unless others took it.
             let near = place.saturating_sub(MOST_NEAR)..(place + MOST_NEAR).min(recorded.len());
             let fits = |&i: &usize| {
                 let (address, is_free, ns, event) = recorded[i];
                 (address, is_free) == (change.address, change.bytes < 0)
                     && ns.abs_diff(at) <= TOLERANCE_NS.unsigned_abs()
-                    && !taken[i]
                     && (is_free || self.has_size(event, change.bytes.unsigned_abs()))
             };
-            let Some(found) = near.filter(fits).min_by_key(|&i| recorded[i].2.abs_diff(at)) else { continue };
-            taken[found] = true;
-            anchors.push(Anchor { event: recorded[found].3, at_ns: change.at_ns, thread: change.thread });
+            pairs.extend(near.filter(fits).map(|i| (recorded[i].2.abs_diff(at), position, i)));
+        }
+        // The nearest pairs first: a program may allocate the same block again within a millisecond.
+        pairs.sort_unstable();
+        let (mut is_matched, mut taken) = (vec![false; self.changes.len()], vec![false; recorded.len()]);
+        let mut anchors = Vec::new();
+        for (_, position, found) in pairs {
+            if !is_matched[position] && !taken[found] {
+                (is_matched[position], taken[found]) = (true, true);
+                let change = self.changes[position];
+                anchors.push(Anchor { event: recorded[found].3, at_ns: change.at_ns, thread: change.thread });
+            }
         }
         anchors.sort_unstable_by_key(|anchor| anchor.event);
         anchors
@@ -216,7 +228,8 @@ fn by_clock(devices: &[Device<'_>], (first, last): (i64, i64)) -> Result<Alignme
     let anchors: Vec<_> = devices.iter().map(|device| device.matches(offset_ns)).collect();
     let matched =
         devices.iter().zip(&anchors).map(|(device, anchors)| device.allocations_among(anchors)).sum();
-    let compared = devices.iter().map(|device| device.compared(offset_ns)).sum();
+    let compared =
+        devices.iter().zip(&anchors).map(|(device, anchors)| device.compared(offset_ns, anchors)).sum();
     if has_memory && (compared == 0 || matched * 2 < compared) {
         return Err(matched);
     }
@@ -227,13 +240,14 @@ fn by_clock(devices: &[Device<'_>], (first, last): (i64, i64)) -> Result<Alignme
     Ok(Alignment { by: AlignedBy::Clock, offset_ns: Some(offset_ns), matched, compared, clocks })
 }
 
-/// Aligns by the sequence of the allocations' sizes. `None` if the recording does not have it. `compared` is the number of allocations of
-/// the trace.
-fn by_sequence(devices: &[Device<'_>], compared: usize) -> Result<Option<Alignment>, NotAligned> {
+/// Aligns by the sequence of the allocations' sizes. `None` if the recording does not have it.
+fn by_sequence(devices: &[Device<'_>]) -> Result<Option<Alignment>, NotAligned> {
     let mut anchors = Vec::new();
     for device in devices {
         anchors.push(sequence_of(device)?);
     }
+    let compared = anchors.iter().map(|(_, compared)| compared).sum();
+    let anchors: Vec<_> = anchors.into_iter().map(|(anchors, _)| anchors).collect();
     let matched = anchors.iter().map(Vec::len).sum();
     if matched == 0 {
         return Ok(None);
@@ -247,8 +261,9 @@ fn by_sequence(devices: &[Device<'_>], compared: usize) -> Result<Option<Alignme
     Ok(Some(Alignment { by: AlignedBy::Sequence, offset_ns, matched, compared, clocks }))
 }
 
-/// The allocations of a device that are those of the trace, by their order.
-fn sequence_of(device: &Device<'_>) -> Result<Vec<Anchor>, NotAligned> {
+/// The allocations of a device that are those of the trace, by their order, and the number of those of the trace that have a place in the
+/// recording.
+fn sequence_of(device: &Device<'_>) -> Result<(Vec<Anchor>, usize), NotAligned> {
     let traced: Vec<&MemoryChange> = device.allocations().collect();
     let mut recorded: Vec<_> =
         device.history.allocations.iter().filter(|a| !a.is_preexisting() && a.from > Moment::START).collect();
@@ -267,24 +282,28 @@ fn sequence_of(device: &Device<'_>) -> Result<Vec<Anchor>, NotAligned> {
     };
     let shifts = sequence::shifts(&sizes, &of);
     // Of several places, the one with the same addresses, or else the one that keeps the distances in time.
-    let mut places: Vec<(usize, Vec<Anchor>)> = shifts
+    let mut places: Vec<Place> = shifts
         .into_iter()
         .map(|shift| {
             let pairs = pairs(shift);
             let same = pairs.iter().filter(|(_, is_same)| *is_same).count();
-            (same, pairs.into_iter().map(|(anchor, _)| anchor).collect())
+            let first = shift.min(0).unsigned_abs() as usize;
+            let end = (of.len() as i64 - shift).clamp(0, sizes.len() as i64) as usize;
+            let anchors = pairs.into_iter().map(|(anchor, _)| anchor).collect();
+            Place { same, compared: end.saturating_sub(first), anchors }
         })
         .collect();
-    let most = places.iter().map(|(same, _)| *same).max().unwrap_or(0);
-    places.retain(|(same, _)| *same == most);
+    let most = places.iter().map(|place| place.same).max().unwrap_or(0);
+    places.retain(|place| place.same == most);
+    let chosen = |place: Place| (place.anchors, place.compared);
     if places.len() <= 1 {
-        return Ok(places.pop().map(|(_, anchors)| anchors).unwrap_or_default());
+        return Ok(places.pop().map(chosen).unwrap_or_default());
     }
     let ambiguous = NotAligned::Ambiguous { places: places.len() };
     let mut spread: Vec<(u64, usize)> = (0..)
         .zip(&places)
-        .map(|(i, (_, anchors))| {
-            let differences = device.differences(anchors);
+        .map(|(i, place)| {
+            let differences = device.differences(&place.anchors);
             let middle = median(differences.clone());
             let apart = |middle: i64| median(differences.iter().map(|d| d.abs_diff(middle)).collect());
             (middle.and_then(apart).unwrap_or(u64::MAX), i)
@@ -292,9 +311,21 @@ fn sequence_of(device: &Device<'_>) -> Result<Vec<Anchor>, NotAligned> {
         .collect();
     spread.sort_unstable();
     match spread[..] {
-        [(best, i), (next, _), ..] if best.saturating_mul(CLEARLY) < next => Ok(places.swap_remove(i).1),
+        [(best, i), (next, _), ..] if best.saturating_mul(CLEARLY) < next => {
+            Ok(chosen(places.swap_remove(i)))
+        }
         _ => Err(ambiguous),
     }
+}
+
+/// A place of the trace in the recording.
+struct Place {
+    /// Number of allocations with the same address.
+    same: usize,
+    /// Number of allocations of the trace for which the recording has one there.
+    compared: usize,
+    /// The allocations of the same size.
+    anchors: Vec<Anchor>,
 }
 
 /// The distances in time at the right place differ by this factor less than those at any other. Two steps of a program differ by more

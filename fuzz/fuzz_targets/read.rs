@@ -10,13 +10,14 @@ use libfuzzer_sys::fuzz_target;
 use vramscope::analysis::{Alignment, Axis};
 use vramscope::prelude::*;
 use vramscope::trace::OperatorTrace;
-use vramscope::trace::formats::{Opened, Reader};
+use vramscope::trace::formats::{Opened, Reader, write_operators};
 
 fuzz_target!(|bytes: &[u8]| check(bytes));
 
 /// Reads `bytes` and runs every query on the recording or the log of samples.
 fn check(bytes: &[u8]) {
     let operators = Reader::new(bytes).read_operators().ok();
+    operators.iter().for_each(written);
     match Reader::new(bytes).read_any() {
         Ok(Opened::Recording(recording)) if operators.is_some() => {
             questions::ask(&recording);
@@ -27,6 +28,15 @@ fn check(bytes: &[u8]) {
         Ok(Opened::Samples { log, .. }) => samples::ask(&log),
         Err(_) => {}
     }
+}
+
+/// Writes a trace, and reads it again.
+fn written(trace: &OperatorTrace) {
+    let mut bytes = Vec::new();
+    write_operators(trace, &mut bytes).unwrap();
+    let again = Reader::new(&bytes[..]).read_operators().unwrap();
+    let spans = |trace: &OperatorTrace| trace.lanes.iter().map(|lane| lane.spans.len()).sum::<usize>();
+    assert_eq!((spans(&again), again.memory.len()), (spans(trace), trace.memory.len()));
 }
 
 /// Aligns a trace with a recording, and asks for the memory of its operators.

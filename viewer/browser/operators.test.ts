@@ -1,13 +1,15 @@
 // A trace of torch.profiler beside a recording: its lanes, the memory of an operator, and the operators at a block.
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, renameSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { axe, violations } from './axe';
-import { example } from './command';
+import { example, writePage } from './command';
 import { drop } from './dropping';
-import { fileNames, numberOf, servingAlone, state, test } from './page';
+import { drawn, fileNames, numberOf, servingAlone, state, test } from './page';
+import { saved } from './saving';
 
 const RECORDING = example('operators.pickle.zst');
 const TRACE = example('operators.json.gz');
@@ -24,11 +26,13 @@ interface TraceEvent {
 
 const events: TraceEvent[] = JSON.parse(gunzipSync(readFileSync(TRACE)).toString()).traceEvents;
 
+const LAUNCHING = 'aten::linear';
+
 /** The trace with kernels and a collective call, which a phantom GPU does not run. */
 function withKernels(): Buffer {
   const trace = JSON.parse(gunzipSync(readFileSync(TRACE)).toString());
   const forward = events.find(({ name }) => name === 'forward')!;
-  const kernel = (name: string, stream: number, part: number) => ({
+  const kernel = (name: string, stream: number, part: number, ids: object = {}) => ({
     ph: 'X',
     cat: 'kernel',
     name,
@@ -36,9 +40,13 @@ function withKernels(): Buffer {
     tid: stream,
     ts: forward.ts,
     dur: forward.dur! * part,
-    args: { device: 0, stream },
+    args: { device: 0, stream, ...ids },
   });
-  trace.traceEvents.push(kernel('sm90_gemm', 7, 1), kernel('ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', 20, 0.5));
+  // The first operator of the forward pass launches the first kernel.
+  const { ts, tid, args } = events.find(({ name, cat }) => name === LAUNCHING && cat === 'cpu_op')!;
+  const ids = { correlation: 77, 'External id': args!['External id'] };
+  const call = { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 0, tid, ts: ts + 1, dur: 0.5, args: ids };
+  trace.traceEvents.push(call, kernel('sm90_gemm', 7, 1, ids), kernel('ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)', 20, 0.5));
   return gzipSync(JSON.stringify(trace));
 }
 
@@ -85,6 +93,14 @@ test('a dropped trace shows its lanes, and says how the clocks were aligned', as
   await expect.poll(() => lanes(page).count()).toBe(0);
   await toggle.click();
   await expect.poll(() => lanes(page).count()).toBe(1);
+});
+
+test('a page without files takes the recording, and then the trace', async ({ open }) => {
+  const page = await open(`${await servingAlone()}#view=timeline`, { draws: false });
+  await drop(page, RECORDING);
+  await drawn(page);
+  await dropped(page);
+  expect(await fileNames(page)).toEqual(['operators.pickle.zst']);
 });
 
 test('an operator tells what it allocated', async ({ open }) => {
@@ -135,6 +151,31 @@ test('a block tells the operators in flight when it was allocated', async ({ ope
   expect(await chosen(page).locator('ol button').allTextContents()).toEqual(operators.slice(1).map((name) => `in ${name}`));
 });
 
+test('a kernel tells the operator that launched it, and the operator its kernels', async ({ open }) => {
+  const page = await open(`${await servingAlone(RECORDING)}#view=timeline&axis=time`, { before: axe });
+  await dropped(page, { name: 'trace.json.gz', bytes: withKernels() });
+  await lanes(page).locator('.operators-box').focus();
+  await page.keyboard.press('ArrowRight');
+  await chosen(page).getByRole('button', { name: 'Select the largest block' }).click();
+  const flight = page.getByRole('region', { name: 'In flight when it was allocated' });
+  await flight.getByRole('button', { name: 'sm90_gemm' }).click();
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe('sm90_gemm');
+  const kernels = page.getByRole('region', { name: 'Kernels that it launched' });
+  expect(await kernels.count()).toBe(0);
+  expect(await chosen(page).textContent()).toContain('with cudaLaunchKernel');
+  expect(await violations(page)).toEqual([]);
+  await chosen(page)
+    .getByRole('button', { name: `launched by ${LAUNCHING}` })
+    .click();
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe(LAUNCHING);
+  const forward = events.find(({ name }) => name === 'forward')!;
+  await expect.poll(() => kernels.textContent()).toContain('It launched 1 kernel');
+  expect(Number(await kernels.getAttribute('data-took-us'))).toBeCloseTo(forward.dur!, 2);
+  expect(await violations(page)).toEqual([]);
+  await kernels.getByRole('button', { name: 'sm90_gemm' }).click();
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe('sm90_gemm');
+});
+
 test('a lane unfolds, and the pointer names its spans', async ({ open }) => {
   const page = await open(`${await servingAlone(RECORDING)}#view=timeline&axis=time`);
   await dropped(page);
@@ -159,4 +200,43 @@ test('a trace of another run is refused with the reason, and opens as a recordin
   await expect.poll(() => page.getByRole('alert').textContent()).toContain('the trace is of another run');
   await expect.poll(() => fileNames(page)).toEqual(['leak.pickle', 'operators.json.gz']);
   await expect.poll(() => lanes(page).count()).toBe(0);
+});
+
+/** The spans and the sentence of a page's lanes, once they are drawn. */
+async function shownLanes(page: Page): Promise<{ spans: number; told: string | null }> {
+  await expect.poll(() => numberOf(page, '.operators', 'data-spans')).toBeGreaterThan(20);
+  return {
+    spans: await numberOf(page, '.operators', 'data-spans'),
+    told: await lanes(page).locator('.operators-told').textContent(),
+  };
+}
+
+test('a self-contained page carries the trace, and shows what a dropped one shows', async ({ open }) => {
+  const view = '#view=timeline&axis=time';
+  const carried = pathToFileURL(writePage('--operators', TRACE, example('leak.pickle'), RECORDING)).href;
+  const page = await open(`${carried}${view}&file=1`);
+  const shown = await shownLanes(page);
+  expect(shown.told).toContain('Aligned by the clock of both files: 70 of 70 allocations');
+  await lanes(page).locator('.operators-box').focus();
+  await page.keyboard.press('ArrowRight');
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe('forward');
+  const forward = events.find(({ name, cat }) => name === 'forward' && cat === 'user_annotation')!;
+  expect(await numberOf(page, '.operator-details', 'data-allocated')).toBe(allocatedIn(forward).bytes);
+  // The other file has none.
+  const other = await open(`${carried}${view}&file=0`);
+  await expect.poll(() => lanes(other).count()).toBe(0);
+
+  const plain = await open(`${await servingAlone(RECORDING)}${view}`);
+  await dropped(plain);
+  expect(await shownLanes(plain)).toEqual(shown);
+  // A page that is saved has the trace, too: with the engine under test, and from the saved page.
+  await plain.keyboard.press('c');
+  await plain.getByRole('region', { name: 'Notes' }).getByRole('textbox').waitFor();
+  await plain.keyboard.insertText('a note');
+  await plain.keyboard.press('Enter');
+  const { path } = await saved(plain, () => plain.getByRole('button', { name: 'Save page with notes' }).click());
+  const html = `${path}.html`;
+  renameSync(path, html);
+  const again = await open(`${pathToFileURL(html).href}${view}`);
+  expect(await shownLanes(again)).toEqual(shown);
 });

@@ -2,6 +2,7 @@
 
 import { decode } from './source/columns';
 import type { Note } from './source/generated/view';
+import type { Operators } from './source/messages';
 
 /** The packed parts of a page (crates/vramscope-viewer/src/page.rs). */
 interface Packed {
@@ -15,14 +16,25 @@ interface Recording {
   name: string;
   about: unknown;
   bytes: Uint8Array<ArrayBuffer>;
+  /** The trace of `torch.profiler` beside it. */
+  operators: { name: string; bytes: Uint8Array<ArrayBuffer> } | null;
 }
 
 /** The bytes in an element of the page, which holds them as base64. */
-function bytesIn(id: string): Uint8Array<ArrayBuffer> {
-  const text = atob(document.getElementById(id)?.textContent ?? '');
+function bytesOf(element: Element | null): Uint8Array<ArrayBuffer> {
+  const text = atob(element?.textContent ?? '');
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
   return bytes;
+}
+
+const bytesIn = (id: string) => bytesOf(document.getElementById(id));
+
+/** The trace beside a file: one that was dropped before the page was saved (source/document.ts), or the one that the page was made with. */
+function operatorsOf({ operators }: Recording, file: number): { operators?: Operators } {
+  const dropped = document.querySelector<HTMLElement>(`script.dropped-trace[data-file="${file}"]`);
+  const { name, bytes } = dropped ? { name: dropped.dataset['name'] ?? '', bytes: bytesOf(dropped) } : (operators ?? {});
+  return bytes && name !== undefined ? { operators: { trace: new File([bytes], name), isOwn: true } } : {};
 }
 
 /** The same, decompressed with gzip. */
@@ -49,9 +61,10 @@ async function begin(): Promise<void> {
       script: `data:text/javascript,${encodeURIComponent(text(worker))}`,
     },
     notes: JSON.parse(document.getElementById('notes')?.textContent ?? '[]') as Note[],
-    files: recordings.map(({ name, about, bytes }) => ({
-      content: new File([bytes], name),
-      about: JSON.stringify(about),
+    files: recordings.map((recording, file) => ({
+      content: new File([recording.bytes], recording.name),
+      about: JSON.stringify(recording.about),
+      ...operatorsOf(recording, file),
     })),
   };
   add('style', text(style));

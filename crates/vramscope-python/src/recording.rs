@@ -14,7 +14,7 @@ use vramscope::session::values::{self, At};
 use vramscope::session::{
     CheckRequest, DiffRequest, HoldersRequest, ReplayRequest, ReportRequest, SessionError,
 };
-use vramscope::viewer::self_contained;
+use vramscope::viewer::{PageFile, self_contained};
 use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
@@ -543,7 +543,8 @@ impl Recording {
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         self.ask(py, |open, _| {
             let session = &open.session;
-            Ok(self_contained(&[(session.name(), session.recording())], &[]).map_err(|e| e.to_string())?)
+            let file = PageFile::new(session.name(), session.recording());
+            Ok(self_contained(&[file], &[]).map_err(|e| e.to_string())?)
         })
     }
 }

@@ -33,6 +33,10 @@ id!(
     StringId
 );
 id!(
+    /// A launch of kernels in [`OperatorTrace::launches`](crate::OperatorTrace::launches).
+    LaunchId
+);
+id!(
     /// A list of strings in a [`StringListTable`](crate::StringListTable).
     StringListId
 );

@@ -1,6 +1,6 @@
 //! The operators, kernels and annotations of a program over time, as a trace of `torch.profiler` has them.
 
-use crate::ids::StringId;
+use crate::ids::{LaunchId, StringId};
 use crate::strings::StringTable;
 
 /// The timed events of a trace of `torch.profiler`. Times are nanoseconds since the Unix epoch, of the profiler's clock.
@@ -12,6 +12,8 @@ pub struct OperatorTrace {
     pub lanes: Vec<OperatorLane>,
     /// Number of lanes that are left out, because there are too many.
     pub left_out: usize,
+    /// The launches of kernels, copies and fills whose call or operator is in the trace.
+    pub launches: Vec<Launch>,
     /// Allocations and frees on devices, in order of time. Only a trace with `profile_memory=True` has them.
     pub memory: Vec<MemoryChange>,
 }
@@ -57,6 +59,28 @@ pub struct OperatorSpan {
     pub end_ns: i64,
     /// Its name.
     pub name: StringId,
+    /// The launch of a kernel, a copy or a fill; `None` if it is unknown.
+    pub launch: Option<LaunchId>,
+    /// Whether it is a call of the GPU's runtime or driver.
+    pub is_call: bool,
+}
+
+/// The launch of kernels, copies or fills: its call, or its operator, or both. A graph of CUDA launches several with one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// The call of the GPU's runtime or driver.
+    pub call: Option<SpanAt>,
+    /// The innermost operator that launched it.
+    pub operator: Option<SpanAt>,
+}
+
+/// A span of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanAt {
+    /// The position of its lane.
+    pub lane: u32,
+    /// Its position in the lane.
+    pub span: u32,
 }
 
 /// An allocation or a free that the profiler saw.
@@ -75,6 +99,12 @@ pub struct MemoryChange {
 }
 
 impl OperatorTrace {
+    /// The span at a position; `None` if there is none.
+    pub fn span(&self, at: SpanAt) -> Option<(&OperatorLane, OperatorSpan)> {
+        let lane = self.lanes.get(at.lane as usize)?;
+        Some((lane, *lane.spans.get(at.span as usize)?))
+    }
+
     /// The first beginning and the last end of all spans and memory events; `None` for an empty trace.
     pub fn range(&self) -> Option<(i64, i64)> {
         let spans = self.lanes.iter().flat_map(|lane| &lane.spans).map(|span| (span.start_ns, span.end_ns));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vramscope_analysis::{Alignment, NotAligned};
-use vramscope_trace::{LaneKind, OperatorLane, OperatorSpan, OperatorTrace};
+use vramscope_trace::{LaneKind, OperatorLane, OperatorSpan, OperatorTrace, SpanAt};
 
 use crate::device::OpenDevice;
 use crate::rows::rows_of;
@@ -18,6 +18,20 @@ pub(crate) struct OpenOperators {
     pub(crate) alignment: Alignment,
     /// The rows of each lane.
     pub(crate) lanes: Vec<LaneRows>,
+    /// Kernels whose launch is known, by thread and time of their launches.
+    launched: Vec<Launched>,
+}
+
+/// A kernel, with its launch.
+#[derive(Debug, Clone, Copy)]
+struct Launched {
+    /// The thread that launched it.
+    thread: i64,
+    /// The beginning of the call, or else of the operator.
+    at_ns: i64,
+    /// The end of the operator without a call; otherwise the same time.
+    until_ns: i64,
+    kernel: SpanAt,
 }
 
 impl OpenOperators {
@@ -29,13 +43,48 @@ impl OpenOperators {
         let histories: Vec<_> = devices.iter().map(OpenDevice::history).collect();
         let alignment = Alignment::of(&histories, &trace)?;
         let lanes = trace.lanes.iter().map(LaneRows::of).collect();
-        Ok(Self { name, trace, alignment, lanes })
+        let launched = launched_in(&trace);
+        Ok(Self { name, trace, alignment, lanes, launched })
     }
 
-    pub(crate) fn span(&self, lane: usize, span: usize) -> Option<(&OperatorLane, OperatorSpan)> {
-        let lane = self.trace.lanes.get(lane)?;
-        Some((lane, *lane.spans.get(span)?))
+    /// Whether the trace tells what launched its kernels.
+    pub(crate) fn has_launches(&self) -> bool {
+        !self.launched.is_empty()
     }
+
+    /// The kernels that `thread` launched within a time.
+    pub(crate) fn launched(
+        &self,
+        thread: i64,
+        from_ns: i64,
+        to_ns: i64,
+    ) -> impl Iterator<Item = (SpanAt, &OperatorLane, OperatorSpan)> {
+        let first = self.launched.partition_point(|one| (one.thread, one.at_ns) < (thread, from_ns));
+        let of_thread = self.launched[first..].iter().take_while(move |one| one.thread == thread);
+        // A call at the end is in the next operator.
+        let begun = of_thread.take_while(move |one| one.at_ns < to_ns || one.at_ns == from_ns);
+        let within = begun.filter(move |one| one.until_ns <= to_ns);
+        within.filter_map(|one| {
+            let (lane, span) = self.trace.span(one.kernel)?;
+            Some((one.kernel, lane, span))
+        })
+    }
+}
+
+fn launched_in(trace: &OperatorTrace) -> Vec<Launched> {
+    let mut all = Vec::new();
+    for (lane, of) in (0..).zip(&trace.lanes).filter(|(_, lane)| !is_of_host(lane.kind)) {
+        for (span, kernel) in (0..).zip(&of.spans) {
+            let Some(launch) = kernel.launch.and_then(|id| trace.launches.get(id.index())) else { continue };
+            let from = launch.call.or(launch.operator).and_then(|at| trace.span(at));
+            let Some((host, by)) = from else { continue };
+            let until_ns = if launch.call.is_some() { by.start_ns } else { by.end_ns };
+            let kernel = SpanAt { lane, span };
+            all.push(Launched { thread: host.of, at_ns: by.start_ns, until_ns, kernel });
+        }
+    }
+    all.sort_by_key(|one| (one.thread, one.at_ns));
+    all
 }
 
 /// The spans of a lane in rows: a span is below those that contain it.

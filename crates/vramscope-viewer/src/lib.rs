@@ -73,8 +73,9 @@ mod what_if;
 pub use about::About;
 pub use columns::Answer;
 pub use error::ViewError;
+pub use operators::operators_fit;
 #[cfg(feature = "server")]
-pub use page::self_contained;
+pub use page::{PageFile, self_contained};
 pub use protocol::Note;
 #[cfg(feature = "server")]
 pub use protocol::{SqlAnswer, SqlColumn, SqlError, SqlFile, SqlTable};

@@ -1,25 +1,46 @@
 //! Answers about the operators and kernels of a trace beside the recording.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use vramscope_analysis::{AlignedBy, Alignment, Axis, Cancel, Moment, OperatorClock, OperatorMemory};
 use vramscope_basics::lock;
 use vramscope_report::count;
-use vramscope_trace::{OperatorTrace, StringId};
+use vramscope_session::Session;
+use vramscope_trace::formats::Recording;
+use vramscope_trace::{OperatorSpan, OperatorTrace, SpanAt, StringId};
 
 use crate::ViewError;
+use crate::advice::ADVICE;
 use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::lanes::{OpenOperators, is_of_device, is_of_host, lane_names};
 use crate::protocol::{
-    Amount, InFlight, InFlightQuery, OperatorFacts, OperatorLane, OperatorLanes, OperatorPicture,
-    OperatorWindow,
+    Amount, InFlight, InFlightQuery, LaunchFacts, LaunchedKernels, OperatorFacts, OperatorLane,
+    OperatorLanes, OperatorPicture, OperatorWindow,
 };
 use crate::recording::OpenRecording;
 
 /// The maximum number of rows about operators in flight.
 const MOST_IN_FLIGHT: usize = 200;
+
+/// The maximum number of names of kernels that an operator launched.
+const MOST_KERNELS: usize = 50;
+
+/// Returns how the clocks of a trace and of a recording are related, if the trace is of the recorded run.
+///
+/// # Errors
+/// Fails if the trace is not of the recorded run.
+pub fn operators_fit(recording: &Recording, name: &str, trace: &OperatorTrace) -> Result<String, ViewError> {
+    let session = Session::new(name.to_owned(), recording.clone(), ADVICE);
+    let histories = session.used_devices(None)?.into_iter();
+    let histories = histories.map(|position| session.history(position, &Cancel::default()));
+    let histories: Vec<_> = histories.collect::<Result<_, _>>()?;
+    let aligned = Alignment::of(&histories.iter().map(|history| &**history).collect::<Vec<_>>(), trace);
+    let aligned = aligned.map_err(|why| ViewError::NotAligned { name: name.to_owned(), why })?;
+    Ok(told(&aligned))
+}
 
 impl OpenRecording {
     /// Shows the operators of a trace beside the recording, in place of those of an earlier trace. Returns how their clocks were related.
@@ -34,7 +55,8 @@ impl OpenRecording {
         Ok(told)
     }
 
-    fn operators(&self) -> Option<Arc<OpenOperators>> {
+    /// The trace beside the recording.
+    pub(crate) fn operators(&self) -> Option<Arc<OpenOperators>> {
         lock(&self.operators).clone()
     }
 
@@ -211,15 +233,11 @@ impl OpenRecording {
     }
 
     /// An operator, and the memory that it allocated.
-    pub(crate) fn operator(
-        &self,
-        device: usize,
-        lane: usize,
-        span: usize,
-    ) -> Result<OperatorFacts, ViewError> {
-        let Subject { open, clock, device, .. } = &self.of_operators(device)?;
+    pub(crate) fn operator(&self, device: usize, lane: usize, span: usize) -> Reply<OperatorFacts> {
+        let Subject { open, clock, device, number } = &self.of_operators(device)?;
         let none = || ViewError::Question(format!("no span {span} in lane {lane}"));
-        let (of, found) = open.span(lane, span).ok_or_else(none)?;
+        let at = SpanAt { lane: lane as u32, span: span as u32 };
+        let (of, found) = open.trace.span(at).ok_or_else(none)?;
         let ends = (found.start_ns, found.end_ns);
         let history = device.history();
         let memory: OperatorMemory = clock.memory(history, ends, is_of_host(of.kind).then_some(of.of));
@@ -233,7 +251,10 @@ impl OpenRecording {
                 && ends.1 <= other_span.end_ns
         });
         let name = |span: usize| open.trace.names.get(of.spans[span].name).to_owned();
-        Ok(OperatorFacts {
+        let around: Vec<_> = around.take(MOST_IN_FLIGHT).map(|other| (other as u32, name(other))).collect();
+        let kernels = (is_of_host(of.kind) && open.has_launches())
+            .then(|| KernelSum::of(open.launched(of.of, ends.0, ends.1), *number));
+        Columns::answer(|columns| OperatorFacts {
             name: name(span),
             lane: lane_names(of).1,
             took_us: microseconds(ends.1 - ends.0),
@@ -246,7 +267,9 @@ impl OpenRecording {
             largest_bytes: memory.largest.map_or(0, |id| history.allocations[id].size),
             kept: Amount { bytes: memory.kept_bytes, count: memory.kept_count },
             of_thread: memory.of_thread,
-            around: around.take(MOST_IN_FLIGHT).map(|other| (other as u32, name(other))).collect(),
+            around,
+            launch: launch_of(&open.trace, found),
+            kernels: kernels.map(|sum| sum.answer(&open.trace, columns)),
         })
     }
 
@@ -256,6 +279,82 @@ impl OpenRecording {
         let open = self.operators().ok_or_else(none)?;
         let clock = open.alignment.clocks.get(position).cloned().ok_or(ViewError::NoDevice(position))?;
         Ok(Subject { open, clock, device, number })
+    }
+}
+
+/// The launch of a kernel, if the trace tells.
+fn launch_of(trace: &OperatorTrace, kernel: OperatorSpan) -> Option<LaunchFacts> {
+    // A call has none itself.
+    let launch = trace.launches.get(kernel.launch?.index())?;
+    let named = |at: SpanAt| Some((at.lane, at.span, trace.names.get(trace.span(at)?.1.name).to_owned()));
+    let begun = launch.call.and_then(|at| trace.span(at)).map(|(_, call)| call.start_ns);
+    Some(LaunchFacts {
+        operator: launch.operator.and_then(named),
+        call: launch.call.and_then(named),
+        waited_us: begun.map(|at| microseconds(kernel.start_ns.saturating_sub(at))),
+    })
+}
+
+/// The kernels that a span launched, summed up.
+#[derive(Default)]
+struct KernelSum {
+    count: u64,
+    took_ns: i64,
+    rows: Vec<KernelRow>,
+}
+
+/// The kernels of one name.
+struct KernelRow {
+    name: StringId,
+    longest: SpanAt,
+    longest_ns: i64,
+    count: u32,
+    took_ns: i64,
+}
+
+impl KernelSum {
+    /// Sums up the kernels on a device.
+    fn of<'t>(
+        kernels: impl Iterator<Item = (SpanAt, &'t vramscope_trace::OperatorLane, OperatorSpan)>,
+        device: i64,
+    ) -> Self {
+        let mut sum = Self::default();
+        let mut by_name: HashMap<StringId, usize> = HashMap::new();
+        for (at, _, kernel) in kernels.filter(|(_, lane, _)| is_of_device(lane, device)) {
+            let took_ns = kernel.end_ns.saturating_sub(kernel.start_ns);
+            sum.count += 1;
+            sum.took_ns = sum.took_ns.saturating_add(took_ns);
+            let next = sum.rows.len();
+            let place = *by_name.entry(kernel.name).or_insert(next);
+            if place == next {
+                let row = KernelRow { name: kernel.name, longest: at, longest_ns: -1, count: 0, took_ns: 0 };
+                sum.rows.push(row);
+            }
+            let row = &mut sum.rows[place];
+            row.count += 1;
+            row.took_ns = row.took_ns.saturating_add(took_ns);
+            if took_ns > row.longest_ns {
+                (row.longest, row.longest_ns) = (at, took_ns);
+            }
+        }
+        // Stable: equal times keep the order of the launches.
+        sum.rows.sort_by_key(|row| Reverse(row.took_ns));
+        sum
+    }
+
+    fn answer(mut self, trace: &OperatorTrace, columns: &mut Columns) -> LaunchedKernels {
+        let left_out = self.rows.len().saturating_sub(MOST_KERNELS);
+        self.rows.truncate(MOST_KERNELS);
+        LaunchedKernels {
+            count: self.count,
+            took_us: microseconds(self.took_ns),
+            lane: columns.u32(self.rows.iter().map(|row| row.longest.lane)),
+            span: columns.u32(self.rows.iter().map(|row| row.longest.span)),
+            name: self.rows.iter().map(|row| trace.names.get(row.name).to_owned()).collect(),
+            number: columns.u32(self.rows.iter().map(|row| row.count)),
+            number_us: columns.f64(self.rows.iter().map(|row| microseconds(row.took_ns))),
+            left_out,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use vramscope_trace::OperatorTrace;
 use vramscope_trace::formats::{self, Recording};
 
 use crate::ViewError;
@@ -92,17 +93,44 @@ struct CarriedRecording {
     name: String,
     about: About,
     bytes: U8s,
+    operators: Option<CarriedTrace>,
 }
 
-/// Recordings below this size, in bytes, are compressed with [`SMALLEST`], which takes less than a second for them.
+/// The operators beside a recording as a trace of `torch.profiler`, compressed with zstd.
+#[derive(Debug, Serialize)]
+struct CarriedTrace {
+    name: String,
+    bytes: U8s,
+}
+
+/// A recording for a page.
+#[derive(Debug, Clone, Copy)]
+pub struct PageFile<'f> {
+    /// The name that the page shows.
+    pub name: &'f str,
+    /// The recording.
+    pub recording: &'f Recording,
+    /// The name of a trace's file, and its operators to show beside the recording.
+    pub operators: Option<(&'f str, &'f OperatorTrace)>,
+}
+
+impl<'f> PageFile<'f> {
+    /// A recording without operators.
+    #[must_use]
+    pub fn new(name: &'f str, recording: &'f Recording) -> Self {
+        Self { name, recording, operators: None }
+    }
+}
+
+/// Recordings and traces below this size, in bytes, are compressed with [`SMALLEST`], which takes less than a second for them.
 const SHORT: usize = 4 << 20;
 const SMALLEST: i32 = 19;
 
-/// Returns one page with the recordings, each with its name, notes on them, and the engine that answers questions about them. The page
-/// opens from disk, without a server and without a network.
+/// Returns one page with the recordings, notes on them, and the engine that answers questions about them. The page opens from disk, without
+/// a server and without a network.
 ///
 /// A log whose [bytes are kept](Recording::log) stays a log. Any other recording becomes a pickle, which lacks the other libraries' memory
-/// and the accesses.
+/// and the accesses. Operators become a trace with the events that the page shows.
 ///
 /// The parts are base64, so no name or text of a recording can end the element that holds it. The content security policy names the
 /// page's scripts and style by their hashes. Only these and the worker run; the page makes the worker from its own parts. The page cannot
@@ -110,7 +138,7 @@ const SMALLEST: i32 = 19;
 ///
 /// # Errors
 /// If a recording cannot be written.
-pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Result<String, ViewError> {
+pub fn self_contained(files: &[PageFile<'_>], notes: &[Note]) -> Result<String, ViewError> {
     let [script, style, worker, engine, unpacking] =
         [SCRIPT, STYLE, WORKER, ENGINE, UNPACKING].map(|asset| asset.read());
     let packed = Columns::answer(|columns| Packed {
@@ -123,7 +151,7 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
 
     let mut columns = Columns::default();
     let mut carried = Vec::new();
-    for &(name, recording) in recordings {
+    for &PageFile { name, recording, operators } in files {
         let plain = match &recording.log {
             Some(log) => Cow::Borrowed(&log[..]),
             None => {
@@ -132,9 +160,21 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
                 Cow::Owned(pickle)
             }
         };
-        let level = if plain.len() < SHORT { SMALLEST } else { zstd::DEFAULT_COMPRESSION_LEVEL };
-        let bytes = columns.u8(zstd::encode_all(&plain[..], level)?);
-        carried.push(CarriedRecording { name: name.to_owned(), about: About::of(recording), bytes });
+        let bytes = columns.u8(compressed(&plain)?);
+        let operators = match operators {
+            Some((name, trace)) => {
+                let mut plain = Vec::new();
+                formats::write_operators(trace, &mut plain)?;
+                Some(CarriedTrace { name: name.to_owned(), bytes: columns.u8(compressed(&plain)?) })
+            }
+            None => None,
+        };
+        carried.push(CarriedRecording {
+            name: name.to_owned(),
+            about: About::of(recording),
+            bytes,
+            operators,
+        });
     }
     let carried = STANDARD.encode(Written { head: Carried { recordings: carried }, columns }.bytes()?);
     // No note may terminate its script element.
@@ -157,6 +197,12 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
          <script type=\"text/plain\" id=\"notes\">{notes}</script>\n\
          <script>{unpacking}</script>\n</body>\n</html>\n"
     ))
+}
+
+/// Compresses a part of a page with zstd.
+fn compressed(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let level = if plain.len() < SHORT { SMALLEST } else { zstd::DEFAULT_COMPRESSION_LEVEL };
+    zstd::encode_all(plain, level)
 }
 
 fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {

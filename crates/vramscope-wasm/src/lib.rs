@@ -31,6 +31,13 @@ impl Read for &Stream {
     }
 }
 
+/// Reads a file of the page, or one from the disk.
+fn reader(stream: &Stream, is_own: bool) -> Reader<'_> {
+    // The page's own files may be compressed to any degree.
+    let options = ReadOptions { expanded_bytes: is_own.then_some(u64::MAX), ..ReadOptions::default() };
+    Reader::new(stream).options(options).progress(|bytes| stream.progress(bytes as f64))
+}
+
 /// The open files, by the page's file numbers.
 #[wasm_bindgen(js_name = Engine)]
 #[derive(Debug, Default)]
@@ -58,12 +65,9 @@ impl PageEngine {
         about: Option<String>,
         stream: &Stream,
     ) -> Result<(), JsError> {
-        // The page's own recordings may be compressed to any degree.
-        let expanded_bytes = about.is_some().then_some(u64::MAX);
-        let options = ReadOptions { expanded_bytes, ..ReadOptions::default() };
-        let read =
-            Reader::new(stream).options(options).progress(|bytes| stream.progress(bytes as f64)).read();
-        let recording = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
+        let recording = reader(stream, about.is_some())
+            .read()
+            .map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
         let about = about.map(|about| About::of_json(&about)).transpose()?;
         if let Some(open) = OpenRecording::of(name, about, recording, &Cancel::default()) {
             self.files.insert(file, open);
@@ -71,12 +75,12 @@ impl PageEngine {
         Ok(())
     }
 
-    /// Shows the operators of a trace of `torch.profiler` beside an open file.
+    /// Shows the operators of a trace of `torch.profiler` beside an open file. `is_own`: the page embeds the trace.
     ///
     /// # Errors
     /// If the file is not such a trace, or not of the recorded run.
-    pub fn operators(&self, file: usize, name: String, stream: &Stream) -> Result<(), JsError> {
-        let read = Reader::new(stream).progress(|bytes| stream.progress(bytes as f64)).read_operators();
+    pub fn operators(&self, file: usize, name: String, is_own: bool, stream: &Stream) -> Result<(), JsError> {
+        let read = reader(stream, is_own).read_operators();
         let trace = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
         self.file(file)?.add_operators(&name, Arc::new(trace))?;
         Ok(())

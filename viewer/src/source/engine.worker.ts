@@ -1,7 +1,7 @@
 // The engine in a worker: it reads files as streams and answers one question at a time.
 
 import { Engine, initSync } from './generated/vramscope_wasm';
-import type { Content, Reply, Request } from './messages';
+import type { Content, Operators, Reply, Request } from './messages';
 
 /** The worker's global scope; the page's types do not include workers. */
 interface Scope {
@@ -42,7 +42,7 @@ function stream(file: File) {
   };
 }
 
-const addOperators = (number: number, trace: File) => engine.operators(number, trace.name, stream(trace));
+const addOperators = (number: number, { trace, isOwn }: Operators) => engine.operators(number, trace.name, isOwn, stream(trace));
 
 function open(number: number, { content, about, operators }: Content): void {
   engine.open(number, content.name, about, stream(content));
@@ -57,7 +57,7 @@ function answer(request: Request): Uint8Array {
   if ('open' in request) open(request.open, request.file);
   else if ('overview' in request) return engine.overview(request.overview);
   else if ('ask' in request) return engine.ask(request.about.file, request.about.device, JSON.stringify(request.ask));
-  else if ('operators' in request) addOperators(request.operators, request.trace);
+  else if ('operators' in request) addOperators(request.operators, request.of);
   else if ('close' in request) engine.close(request.close);
   else if ('practise' in request) {
     open(PRACTICE, { content: request.practise });

@@ -3,12 +3,18 @@
 import type { DeviceAt } from './engine';
 import type { Question } from './generated/view';
 
+/** A trace of `torch.profiler` beside a file. */
+export interface Operators {
+  trace: File;
+  /** Whether the page embeds it. */
+  isOwn: boolean;
+}
+
 /** A file to read: dropped, or embedded in the page with facts about it as JSON. */
 export interface Content {
   content: File;
   about?: string;
-  /** The trace of `torch.profiler` beside it. */
-  operators?: File;
+  operators?: Operators;
 }
 
 /** A request to a worker. The first one sends the engine. Files have the page's numbers; the warm-up file has none. */
@@ -18,7 +24,7 @@ export type Request =
   | { open: number; file: Content }
   | { overview: number }
   | { ask: Question; about: DeviceAt }
-  | { operators: number; trace: File }
+  | { operators: number; of: Operators }
   | { close: number };
 
 /** A worker's reply to each request except the first, in order. */

@@ -175,7 +175,15 @@ export function workers(parts: Parts, carried: readonly Content[] | null = null)
     job: null,
     readSource: null,
     console: null,
-    page: carried && (async (_open, notesOn) => documentWith(notesOn([...carried.keys()]))),
+    page:
+      carried &&
+      (async (_open, notesOn) => {
+        const dropped = [...carried.keys()].flatMap((file) => {
+          const of = files[file]?.operators;
+          return of && !of.isOwn ? [{ file, trace: of.trace }] : [];
+        });
+        return documentWith(notesOn([...carried.keys()]), dropped);
+      }),
     open: async (file, read, unwanted) => {
       const at = files.push({ content: file }) - 1;
       try {
@@ -187,10 +195,11 @@ export function workers(parts: Parts, carried: readonly Content[] | null = null)
       return at;
     },
     operators: async (at, trace, read, unwanted) => {
-      await quick.ask({ operators: at, trace }, [at], unwanted, read);
+      const of = { trace, isOwn: false };
+      await quick.ask({ operators: at, of }, [at], unwanted, read);
       const file = files[at];
       // A new worker reads it again.
-      if (file) file.operators = trace;
+      if (file) file.operators = of;
     },
     close: async (at) => {
       files[at] = null;

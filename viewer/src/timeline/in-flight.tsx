@@ -1,9 +1,10 @@
 // The operators and kernels in flight at the selected allocation or in the chosen interval, and the memory of the chosen operator.
 
+import type { ComponentChildren } from 'preact';
 import { numberAt } from '../numbers/at';
 import { Button } from '../parts/controls';
 import { Facts } from '../parts/tooltip';
-import type { Amount, InFlight as Told } from '../source/source';
+import type { Amount, InFlight as Told, LaunchedKernels, LaunchFacts } from '../source/source';
 import { asked } from '../state/asked';
 import { restedMoment } from '../state/moment';
 import { chooseOperator, clearOperator, operator, operatorFacts, operatorLanes, showOperator } from '../state/operators';
@@ -39,6 +40,7 @@ export function OperatorDetails() {
           ['live at its end', inBlocks(facts.kept), `${count(facts.kept.bytes)} bytes`],
         ]}
       />
+      {facts.launch && <LaunchOf launch={facts.launch} />}
       <p class="quiet">
         {facts.of_thread
           ? 'Allocations of its own thread, without those of other threads at the same time.'
@@ -59,6 +61,69 @@ export function OperatorDetails() {
           ))}
         </ol>
       )}
+      {facts.kernels && <Kernels kernels={facts.kernels} />}
+    </section>
+  );
+}
+
+/** A button that chooses a span. */
+function SpanButton({ lane, span, children }: { lane: number; span: number; children: ComponentChildren }) {
+  return (
+    <button type="button" class="link-button" onClick={() => void chooseOperator(lane, span)}>
+      {children}
+    </button>
+  );
+}
+
+/** The operator that launched a kernel, and the call. */
+function LaunchOf({ launch: { operator: by, call, waited_us } }: { launch: LaunchFacts }) {
+  return (
+    <ol class="operators-list" aria-label="Launched by">
+      {by && (
+        <li>
+          <SpanButton lane={by[0]} span={by[1]}>
+            launched by {by[2]}
+          </SpanButton>
+        </li>
+      )}
+      {call && (
+        <li>
+          <SpanButton lane={call[0]} span={call[1]}>
+            with {call[2]}
+          </SpanButton>
+          {waited_us !== null && waited_us >= 0 && <span class="quiet">{duration(waited_us)} before it began</span>}
+        </li>
+      )}
+    </ol>
+  );
+}
+
+const numbered = (n: number, one: string) => `${count(n)} ${n === 1 ? one : `${one}s`}`;
+
+/** The kernels that an operator launched, and their time. */
+function Kernels({ kernels }: { kernels: LaunchedKernels }) {
+  const { name, number, number_us, lane, span, left_out } = kernels;
+  return (
+    <section aria-label="Kernels that it launched" data-kernels={kernels.count} data-took-us={kernels.took_us}>
+      <p
+        class="quiet"
+        title="The sum of the times of kernels, copies and fills that its thread launched within it; some may run at once."
+      >
+        {kernels.count === 0
+          ? 'It launched no kernels.'
+          : `It launched ${numbered(kernels.count, 'kernel')}: ${duration(kernels.took_us)} on the GPU.`}
+      </p>
+      <ol class="operators-list">
+        {name.map((name, i) => (
+          <li key={i}>
+            <SpanButton lane={numberAt(lane, i)} span={numberAt(span, i)}>
+              {name}
+            </SpanButton>
+            <span class="quiet">{timesAndTime(numberAt(number, i), numberAt(number_us, i))}</span>
+          </li>
+        ))}
+      </ol>
+      {left_out > 0 && <p class="quiet">and {numbered(left_out, 'other name')}</p>}
     </section>
   );
 }
@@ -108,7 +173,6 @@ export function InFlight() {
   );
 }
 
-function amountText(told: Told, i: number): string {
-  const n = numberAt(told.count, i);
-  return `${n > 1 ? `${count(n)} times, ` : ''}${duration(numberAt(told.took_us, i))}`;
-}
+const timesAndTime = (n: number, us: number) => `${n > 1 ? `${count(n)} times, ` : ''}${duration(us)}`;
+
+const amountText = (told: Told, i: number) => timesAndTime(numberAt(told.count, i), numberAt(told.took_us, i));

@@ -65,12 +65,26 @@ fn one_run_has_one_clock() {
     let allocations = trace.memory.iter().filter(|change| change.bytes > 0).count();
     assert_eq!((aligned.by, aligned.matched, aligned.compared), (AlignedBy::Clock, allocations, allocations));
     assert!(aligned.offset_ns.unwrap().abs() < 10_000, "{:?}", aligned.offset_ns);
-    // A recording that began later has fewer of them.
-    let late = part(&recorded(), 200..usize::MAX, true);
-    let of_late = align(&late, &trace).unwrap();
-    // Those up to a millisecond before its first event are compared, too.
-    assert_eq!(of_late.by, AlignedBy::Clock);
-    assert!(of_late.matched > 30 && of_late.matched <= of_late.compared && of_late.matched < allocations);
+}
+
+#[test]
+fn only_allocations_that_the_recording_could_have_are_compared() {
+    let (recorded, trace) = (recorded(), traced());
+    let allocations = trace.memory.iter().filter(|change| change.bytes > 0).count();
+    // Every allocation of the trace is in the whole recording, so a part of it lacks only those before and after it.
+    for (events, shift, by, matched) in [
+        (200..usize::MAX, 0, AlignedBy::Clock, 41),
+        (0..300, 0, AlignedBy::Clock, 64),
+        (200..300, 0, AlignedBy::Clock, 35),
+        (0..300, HOUR, AlignedBy::Sequence, 64),
+        (200..300, HOUR, AlignedBy::Sequence, 35),
+    ] {
+        let history = part(&recorded, events.clone(), true);
+        let aligned = align(&history, &later(trace.clone(), shift)).unwrap();
+        let found = (aligned.by, aligned.matched, aligned.compared);
+        assert_eq!(found, (by, matched, matched), "{events:?} {shift}");
+        assert!(matched < allocations);
+    }
 }
 
 #[test]
@@ -170,7 +184,8 @@ fn a_repeated_step_is_placed_by_addresses_or_distances_in_time_or_not_at_all() {
 fn spans(of: &[(i64, i64)]) -> OperatorTrace {
     let mut names = StringTable::default();
     let name = names.intern("op").unwrap();
-    let spans = of.iter().map(|&(start_ns, end_ns)| OperatorSpan { start_ns, end_ns, name }).collect();
+    let span = |&(start_ns, end_ns)| OperatorSpan { start_ns, end_ns, name, launch: None, is_call: false };
+    let spans = of.iter().map(span).collect();
     let lane = vramscope_trace::OperatorLane {
         kind: LaneKind::Operators,
         of: 1,

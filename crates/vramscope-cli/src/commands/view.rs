@@ -10,9 +10,11 @@ use std::{fs, io};
 
 use anyhow::{Context as _, anyhow, bail};
 use vramscope::report::{Shown, bytes};
+use vramscope::trace::OperatorTrace;
 use vramscope::trace::ReadError;
 use vramscope::trace::formats::{ReadOptions, Reader, Recording};
-use vramscope::viewer::{Library, OpenFile, Server, SourceFolders, self_contained};
+use vramscope::viewer::{Library, OpenFile, PageFile, Server, SourceFolders, ViewError};
+use vramscope::viewer::{operators_fit, self_contained};
 
 use crate::console::console;
 use crate::input;
@@ -48,7 +50,7 @@ pub(crate) struct ViewArgs {
     pub(crate) source: Vec<PathBuf>,
     /// Show the operators, kernels and annotations of this trace of `torch.profiler` above the memory of the run that it is of. Repeat it
     /// for traces of further files
-    #[arg(long, value_name = "TRACE", requires = "files", conflicts_with = "html")]
+    #[arg(long, value_name = "TRACE", requires = "files")]
     pub(crate) operators: Vec<PathBuf>,
     /// Print the address and do not open a browser
     #[arg(long, conflicts_with = "html")]
@@ -98,8 +100,21 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = Output::named(out, &inputs)?;
-    let named: Vec<_> = recordings.iter().map(|(name, recording)| (name.as_str(), recording)).collect();
-    let page = self_contained(&named, &[])?;
+    let traces: Vec<_> = args
+        .operators
+        .iter()
+        .map(|path| read_trace(path, args.reading.options()))
+        .collect::<Result<_, _>>()?;
+    let mut files: Vec<_> =
+        recordings.iter().map(|(name, recording)| PageFile::new(name, recording)).collect();
+    for (name, trace) in &traces {
+        beside_the_first(name, &mut files, |file| {
+            let told = operators_fit(file.recording, name, trace)?;
+            file.operators = Some((name.as_str(), trace));
+            Ok(told)
+        })?;
+    }
+    let page = self_contained(&files, &[])?;
     output.write_whole(page.as_bytes())?;
     if args.json {
         return super::print_json(&PageJson { page: out.display().to_string(), bytes: page.len() });
@@ -128,8 +143,10 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
         let (name, recording) = read(file, args.reading.options(), told)?;
         opened.push(OpenFile::open(name, recording).context("cannot start a thread for answers")?);
     }
-    for trace in &args.operators {
-        add_operators(trace, &opened, args.reading.options())?;
+    for path in &args.operators {
+        let (name, trace) = read_trace(path, args.reading.options())?;
+        let trace = Arc::new(trace);
+        beside_the_first(&name, &mut opened, |file| file.add_operators(&name, &trace))?;
     }
     for file in opened {
         library.add(file);
@@ -138,16 +155,25 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     until_it_ends(serving)
 }
 
-/// Shows the operators of a trace beside the first file that it fits.
-fn add_operators(path: &Path, files: &[OpenFile], options: ReadOptions) -> anyhow::Result<()> {
+/// Reads a trace, and returns it with its name.
+fn read_trace(path: &Path, options: ReadOptions) -> anyhow::Result<(String, OperatorTrace)> {
     let name = input::name(path);
     let trace = Reader::open(path).and_then(|reader| reader.options(options).read_operators());
-    let trace = Arc::new(trace.with_context(|| format!("--operators {}", Shown::of(&name)))?);
+    let trace = trace.with_context(|| format!("--operators {}", Shown::of(&name)))?;
+    Ok((name, trace))
+}
+
+/// Adds a trace to the first file that it fits, and says how their clocks are related.
+fn beside_the_first<F>(
+    name: &str,
+    files: &mut [F],
+    mut add: impl FnMut(&mut F) -> Result<String, ViewError>,
+) -> anyhow::Result<()> {
     let mut first = None;
     for file in files {
-        match file.add_operators(&name, &trace) {
+        match add(file) {
             Ok(told) => {
-                say(&format!("{}: {told}", Shown::of(&name)));
+                say(&format!("{}: {told}", Shown::of(name)));
                 return Ok(());
             }
             Err(why) => first = first.or(Some(why)),

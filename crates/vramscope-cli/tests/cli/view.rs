@@ -4,7 +4,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use insta_cmd::assert_cmd_snapshot;
+use vramscope::trace::OperatorTrace;
+use vramscope::trace::formats::Reader;
 
 use crate::{run, vramscope};
 
@@ -124,6 +128,50 @@ fn a_trace_stands_beside_the_first_file_that_it_fits() {
     let other = error(&["--operators", "README.md", "examples/leak.pickle"]);
     assert!(other.starts_with("error: --operators README.md: not a trace of `torch.profiler`"), "{other}");
     assert!(error(&trace).contains("required"));
+}
+
+/// The decompressed trace in a self-contained page.
+fn trace_in(page: &str) -> Option<String> {
+    let text = page.split("id=\"recordings\">").nth(1).unwrap().split('<').next().unwrap();
+    let bytes = STANDARD.decode(text).unwrap();
+    let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+    let head: serde_json::Value = serde_json::from_slice(&bytes[4..4 + length]).unwrap();
+    let place = head["recordings"].as_array().unwrap().iter().find_map(|one| one["operators"].as_object())?;
+    assert_eq!(place["name"], "examples/operators.json.gz");
+    let [begin, size] = [0, 1].map(|i| place["bytes"]["u8"][i].as_u64().unwrap() as usize);
+    let packed = &bytes[(4 + length).next_multiple_of(8) + begin..][..size];
+    Some(String::from_utf8(zstd::decode_all(packed).unwrap()).unwrap())
+}
+
+#[test]
+fn a_page_carries_a_trace_beside_its_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    let files = ["examples/leak.pickle", "examples/operators.pickle.zst", "--html", page];
+    assert!(run(&[&["view"][..], &files].concat()).status.success());
+    assert_eq!(trace_in(&std::fs::read_to_string(page).unwrap()), None);
+    let trace = ["--operators", "examples/operators.json.gz"];
+    let output = run(&[&["view"][..], &trace, &files].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.starts_with("examples/operators.json.gz: Aligned by the clock of both files: 70 of 70"),
+        "{said}"
+    );
+    let trace_text = trace_in(&std::fs::read_to_string(page).unwrap()).unwrap();
+    let read = Reader::new(trace_text.as_bytes()).read_operators().unwrap();
+    let original = std::fs::File::open(crate::root().join(trace[1])).unwrap();
+    let original = Reader::new(original).read_operators().unwrap();
+    assert_eq!(read.memory, original.memory);
+    let spans = |trace: &OperatorTrace| trace.lanes.iter().map(|lane| lane.spans.len()).collect::<Vec<_>>();
+    assert_eq!(spans(&read), spans(&original));
+    // A trace that fits no recording makes no page.
+    std::fs::remove_file(page).unwrap();
+    let output = run(&[&["view"][..], &trace, &["examples/leak.pickle", "--html", page]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("the trace is of another run"));
+    assert!(!std::path::Path::new(page).exists());
 }
 
 #[test]

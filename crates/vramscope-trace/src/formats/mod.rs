@@ -21,6 +21,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 pub use compression::Compression;
+pub use foreign::write_operators;
 pub use format::{Contents, Format, FormatReader};
 pub use open::in_bundle;
 pub use pickle::write as write_pickle;

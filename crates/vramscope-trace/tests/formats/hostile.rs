@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
 use vramscope_trace::formats::log::{LogEvent, LogWriter};
-use vramscope_trace::formats::{ReadOptions, Reader, write_pickle};
+use vramscope_trace::formats::{ReadOptions, Reader, write_operators, write_pickle};
 use vramscope_trace::{Action, SegmentKind, Trace};
 
 use crate::{everything, read, read_json};
@@ -401,8 +401,10 @@ fn the_fuzzers_corpus_is_read_or_refused() {
 #[test]
 fn a_changed_trace_of_operators_is_read_or_refused() {
     let text = br#"{"schemaVersion": 1, "traceEvents": [
-        {"ph": "X", "cat": "cpu_op", "name": "aten::\u00e4", "pid": 1, "tid": 7, "ts": 12.5, "dur": 2.0, "args": {"a": [1]}},
-        {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 1e3, "dur": 2.0, "args": {"device": 0, "stream": 7}},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::\u00e4", "pid": 1, "tid": 7, "ts": 12.5, "dur": 2.0, "args": {"a": [1], "External id": 4}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "launch", "pid": 1, "tid": 7, "ts": 13, "dur": 1, "args": {"correlation": 5}},
+        {"ph": "X", "cat": "kernel", "name": "k", "tid": 7, "ts": 1e3, "dur": 2.0,
+            "args": {"device": 0, "stream": 7, "correlation": 5, "External id": 4}},
         {"ph": "M", "name": "thread_name", "tid": 7, "args": {"name": "thread 7 (python)"}},
         {"ph": "i", "name": "[memory]", "tid": 7, "ts": 13, "args": {"Bytes": 8, "Addr": 9, "Device Type": 1, "Device Id": 0}}
     ], "baseTimeNanoseconds": 9000}"#;
@@ -415,7 +417,13 @@ fn a_changed_trace_of_operators_is_read_or_refused() {
                 Ok(trace) => {
                     let spans = trace.lanes.iter().flat_map(|lane| &lane.spans);
                     assert!(spans.clone().all(|span| span.start_ns <= span.end_ns));
-                    assert!(spans.count() <= 2 && trace.memory.len() <= 1);
+                    let count = spans.count();
+                    assert!(count <= 3 && trace.memory.len() <= 1 && trace.launches.len() <= 1);
+                    let mut written = Vec::new();
+                    write_operators(&trace, &mut written).unwrap();
+                    let again = Reader::new(&written[..]).read_operators().unwrap();
+                    let spans = again.lanes.iter().flat_map(|lane| &lane.spans);
+                    assert_eq!((spans.count(), again.launches), (count, trace.launches));
                     read += 1;
                 }
                 Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),

@@ -120,4 +120,36 @@ pub(crate) struct OperatorFacts {
     pub(crate) of_thread: bool,
     /// The spans of its lane around it, innermost first: indices and names.
     pub(crate) around: Vec<(u32, String)>,
+    /// What launched it, if it is a kernel, a copy or a fill, and the trace tells.
+    pub(crate) launch: Option<LaunchFacts>,
+    /// The kernels, copies and fills that it launched on this device; null for those of the device, and if the trace has no launches.
+    pub(crate) kernels: Option<LaunchedKernels>,
+}
+
+/// The launch of a kernel.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct LaunchFacts {
+    /// The innermost operator: its lane, its index there, and its name.
+    pub(crate) operator: Option<(u32, u32, String)>,
+    /// The call of the GPU's runtime, and the microseconds from its beginning to that of the kernel.
+    pub(crate) call: Option<(u32, u32, String)>,
+    pub(crate) waited_us: Option<f64>,
+}
+
+/// The kernels that a span launched, by name, most time first.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct LaunchedKernels {
+    /// The number of all, and the sum of their times in microseconds.
+    pub(crate) count: u64,
+    pub(crate) took_us: f64,
+    /// For each name, the lane and the index of its longest kernel, the number of its kernels, and their time in microseconds.
+    pub(crate) lane: U32s,
+    pub(crate) span: U32s,
+    pub(crate) name: Vec<String>,
+    pub(crate) number: U32s,
+    pub(crate) number_us: F64s,
+    /// The number of names that are left out.
+    pub(crate) left_out: usize,
 }

@@ -28,7 +28,7 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use vramscope_http::{Guard, Limits};
 
-use crate::page::{self, self_contained};
+use crate::page::{self, PageFile, self_contained};
 use crate::protocol::{PageQuery, SourceQuery};
 use crate::{Pace, Question, ViewError};
 use guard::guard;
@@ -285,9 +285,13 @@ async fn page_of(State(library): State<Arc<Library>>, asked: Bytes) -> Result<Re
         open.push(library.file(file).await?.recording().await?);
     }
     let make = move || {
-        let recordings: Vec<_> =
-            open.iter().map(|open| (open.session.name(), open.session.recording())).collect();
-        self_contained(&recordings, &notes)
+        let traces: Vec<_> = open.iter().map(|open| open.operators()).collect();
+        let files = open.iter().zip(&traces).map(|(open, trace)| PageFile {
+            name: open.session.name(),
+            recording: open.session.recording(),
+            operators: trace.as_ref().map(|open| (open.name.as_str(), &*open.trace)),
+        });
+        self_contained(&files.collect::<Vec<_>>(), &notes)
     };
     let page = tokio::task::spawn_blocking(make).await.map_err(|_| ViewError::Failed)??;
     Ok(Html(page).into_response())

@@ -5,7 +5,7 @@ use std::path::Path;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope_trace::formats::{ReadOptions, Reader};
 use vramscope_trace::{Action, AllocationAccesses, DriverMemory, MemoryReading, SegmentKind};
-use vramscope_viewer::self_contained;
+use vramscope_viewer::{PageFile, self_contained};
 
 const MIB: u64 = 1 << 20;
 const BASE: u64 = 0x7f00_0000_0000;
@@ -126,6 +126,6 @@ fn a_page_has_a_log_as_a_log() {
     let options = ReadOptions { keeps_log: true, ..ReadOptions::default() };
     let recording = Reader::new(&compressed[..]).options(options).read().unwrap();
     assert_eq!(recording.log.as_deref(), Some(&written[..]));
-    let size = |keeps_log| self_contained(&[("log", &read(keeps_log))], &[]).unwrap().len();
+    let size = |keeps_log| self_contained(&[PageFile::new("log", &read(keeps_log))], &[]).unwrap().len();
     assert_ne!(size(true), size(false));
 }

@@ -181,3 +181,65 @@ fn other_traces_and_other_files_are_refused_with_the_reason() {
     let lanes = address.question(0, 0, &json!({"question": "operator_lanes"})).body;
     assert_eq!(head(&lanes), Value::Null);
 }
+
+/// The trace with an operator's kernels, by events in the form that Kineto documents.
+fn with_launches() -> Vec<u8> {
+    let mut trace: Value = serde_json::from_reader(flate2::read::GzDecoder::new(&packed()[..])).unwrap();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    let is_linear = |e: &&Value| e["name"] == "aten::linear" && e["cat"] == "cpu_op";
+    let linear = events.iter().find(is_linear).unwrap().clone();
+    let (ts, tid) = (linear["ts"].as_f64().unwrap(), linear["tid"].clone());
+    let mut event = |cat: &str, name: &str, tid: &Value, at: f64, dur: f64, args: Value| {
+        events.push(json!({"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts + at, "dur": dur, "args": args}));
+    };
+    let external = linear["args"]["External id"].clone();
+    for (n, kernel) in ["gemm", "gemm", "bias"].into_iter().enumerate() {
+        let at = n as f64;
+        let call = json!({"correlation": 900 + n, "External id": external, "cbid": 211});
+        event("cuda_runtime", "cudaLaunchKernel", &tid, at, 0.5, call);
+        let ids = json!({"device": 0, "stream": 7, "correlation": 900 + n, "External id": external});
+        event("kernel", kernel, &json!(7), 100.0 + 10.0 * at, 5.0 + at, ids);
+    }
+    // Of another device.
+    event("cuda_runtime", "cudaLaunchKernel", &tid, 3.0, 0.5, json!({"correlation": 903}));
+    event("kernel", "gemm", &json!(7), 150.0, 9.0, json!({"device": 1, "stream": 7, "correlation": 903}));
+    trace.as_object_mut().unwrap().remove("schemaVersion");
+    format!("{{\"schemaVersion\": 1, {}", &trace.to_string()[1..]).into_bytes()
+}
+
+#[test]
+fn a_kernel_tells_its_operator_and_an_operator_its_kernels() {
+    let address = serving();
+    let added = add(&address, 0, &with_launches());
+    assert_eq!(added.status, 204, "{}", added.text());
+    let ask = |question: Value| address.question(0, 0, &question).body;
+    let lanes = head(&ask(json!({"question": "operator_lanes"})));
+    let stream = lanes["lanes"].as_array().unwrap().iter().find(|lane| lane["label"] == "stream 7").unwrap();
+    assert_eq!(stream["spans"], 3);
+    let of = |lane: &Value, span: &Value| ask(json!({"question": "operator", "lane": lane, "span": span}));
+
+    let bias = head(&of(&stream["number"], &json!(2)));
+    assert_eq!((&bias["name"], &bias["kernels"]), (&json!("bias"), &Value::Null));
+    let (operator, call) = (&bias["launch"]["operator"], &bias["launch"]["call"]);
+    assert_eq!((&operator[2], &call[2]), (&json!("aten::linear"), &json!("cudaLaunchKernel")));
+    let waited = bias["launch"]["waited_us"].as_f64().unwrap();
+    assert!((waited - 118.0).abs() < 0.01, "{waited}");
+
+    let linear = of(&operator[0], &operator[1]);
+    let facts = head(&linear);
+    assert_eq!((&facts["name"], &facts["launch"]), (&json!("aten::linear"), &Value::Null));
+    // Two of the same name; the one on the other device is not here.
+    let kernels = &facts["kernels"];
+    assert_eq!((&kernels["count"], &kernels["name"]), (&json!(3), &json!(["gemm", "bias"])));
+    assert!((kernels["took_us"].as_f64().unwrap() - 18.0).abs() < 0.01, "{kernels}");
+    assert_eq!(kernels["left_out"], 0);
+    // Its call has its own kernel, and the annotation around it has all.
+    let of_call = head(&of(&call[0], &call[1]));
+    assert_eq!((&of_call["kernels"]["count"], &of_call["kernels"]["name"]), (&json!(1), &json!(["bias"])));
+    let forward =
+        lanes["lanes"].as_array().unwrap().iter().find(|lane| lane["label"] == "annotations").unwrap();
+    let mut annotations =
+        (0..forward["spans"].as_u64().unwrap()).map(|span| head(&of(&forward["number"], &json!(span))));
+    let forward = annotations.find(|facts| facts["name"] == "forward").unwrap();
+    assert_eq!(forward["kernels"]["count"], 3);
+}

@@ -1,8 +1,8 @@
 //! Rejected requests, and data that must stay inert.
 
 use serde_json::{Value, json};
-use vramscope_trace::formats;
-use vramscope_viewer::{LARGEST_UPLOAD, Note, self_contained};
+use vramscope_trace::formats::{self, Reader};
+use vramscope_viewer::{LARGEST_UPLOAD, Note, PageFile, self_contained};
 
 use crate::server;
 
@@ -221,8 +221,10 @@ fn hostile_names_cannot_leave_their_place_in_a_page() {
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": evil},
     });
     let recording = formats::read(snapshot.to_string().as_bytes()).unwrap();
+    let operators = json!({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": evil}]});
+    let operators = Reader::new(operators.to_string().as_bytes()).read_operators().unwrap();
     let page = self_contained(
-        &[(evil, &recording)],
+        &[PageFile { operators: Some((evil, &operators)), ..PageFile::new(evil, &recording) }],
         &[Note { file: 0, device: 0, from: 0, to: 1, text: evil.to_owned() }],
     )
     .unwrap();

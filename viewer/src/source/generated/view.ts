@@ -695,6 +695,34 @@ export type KnownGpu = {
 };
 
 /**
+ * The launch of a kernel.
+ */
+export type LaunchFacts = {
+  /** The innermost operator: its lane, its index there, and its name. */
+  operator: [number, number, string] | null;
+  /** The call of the GPU's runtime, and the microseconds from its beginning to that of the kernel. */
+  call: [number, number, string] | null;
+  waited_us: number | null;
+};
+
+/**
+ * The kernels that a span launched, by name, most time first.
+ */
+export type LaunchedKernels = {
+  /** The number of all, and the sum of their times in microseconds. */
+  count: number;
+  took_us: number;
+  /** For each name, the lane and the index of its longest kernel, the number of its kernels, and their time in microseconds. */
+  lane: Uint32Array;
+  span: Uint32Array;
+  name: Array<string>;
+  number: Uint32Array;
+  number_us: Float64Array;
+  /** The number of names that are left out. */
+  left_out: number;
+};
+
+/**
  * Segments and blocks at a moment, both ordered by address. Ranges without a block are free.
  */
 export type Layout = {
@@ -979,6 +1007,10 @@ export type OperatorFacts = {
   of_thread: boolean;
   /** The spans of its lane around it, innermost first: indices and names. */
   around: Array<[number, string]>;
+  /** What launched it, if it is a kernel, a copy or a fill, and the trace tells. */
+  launch: LaunchFacts | null;
+  /** The kernels, copies and fills that it launched on this device; null for those of the device, and if the trace has no launches. */
+  kernels: LaunchedKernels | null;
 };
 
 /**

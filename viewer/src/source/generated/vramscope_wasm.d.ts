@@ -30,12 +30,12 @@ export class Engine {
      */
     open(file: number, name: string, about: string | null | undefined, stream: any): void;
     /**
-     * Shows the operators of a trace of `torch.profiler` beside an open file.
+     * Shows the operators of a trace of `torch.profiler` beside an open file. `is_own`: the page embeds the trace.
      *
      * # Errors
      * If the file is not such a trace, or not of the recorded run.
      */
-    operators(file: number, name: string, stream: any): void;
+    operators(file: number, name: string, is_own: boolean, stream: any): void;
     /**
      * The data that the page requests first for a file, as JSON.
      *
@@ -54,7 +54,7 @@ export interface InitOutput {
     readonly engine_close: (a: number, b: number) => void;
     readonly engine_new: () => number;
     readonly engine_open: (a: number, b: number, c: number, d: number, e: number, f: number, g: any) => [number, number];
-    readonly engine_operators: (a: number, b: number, c: number, d: number, e: any) => [number, number];
+    readonly engine_operators: (a: number, b: number, c: number, d: number, e: number, f: any) => [number, number];
     readonly engine_overview: (a: number, b: number) => [number, number, number, number];
     readonly __wbindgen_malloc: (a: number, b: number) => number;
     readonly __wbindgen_realloc: (a: number, b: number, c: number, d: number) => number;

@@ -82,19 +82,21 @@ export class Engine {
         }
     }
     /**
-     * Shows the operators of a trace of `torch.profiler` beside an open file.
+     * Shows the operators of a trace of `torch.profiler` beside an open file. `is_own`: the page embeds the trace.
      *
      * # Errors
      * If the file is not such a trace, or not of the recorded run.
      * @param {number} file
      * @param {string} name
+     * @param {boolean} is_own
      * @param {any} stream
      */
-    operators(file, name, stream) {
+    operators(file, name, is_own, stream) {
         const val2 = +file;
+        const val3 = +is_own;
         const ptr0 = passStringToWasm0(name, wasm.__wbindgen_malloc, wasm.__wbindgen_realloc);
         const len0 = WASM_VECTOR_LEN;
-        const ret = wasm.engine_operators(this.__wbg_ptr, val2, ptr0, len0, stream);
+        const ret = wasm.engine_operators(this.__wbg_ptr, val2, ptr0, len0, val3, stream);
         if (ret[1]) {
             throw takeFromExternrefTable0(ret[0]);
         }

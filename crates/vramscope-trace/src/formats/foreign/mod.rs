@@ -29,6 +29,7 @@ use rows::Rows;
 pub(super) use jax::Jax;
 pub(super) use memscope::Memscope;
 pub(super) use rmm::Rmm;
+pub use torch_profiler::write_operators;
 pub(super) use torch_profiler::{TorchProfiler, read_operators};
 
 /// Bytes of memory that any file may take.

@@ -3,8 +3,10 @@
 //! Each `[memory]` event is an allocation or a free. Its stack are the operators and the Python functions of its thread that had begun and
 //! not ended. Annotations of the user are regions. Reserved bytes are in the file as a total only, so segments are unknown.
 
+mod launches;
 mod rows;
 mod timed;
+mod writing;
 
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
@@ -17,6 +19,7 @@ use crate::ids::{FrameId, StringId};
 use rows::{Row, Sink};
 
 pub(in crate::formats) use timed::read_operators;
+pub use writing::write_operators;
 
 /// The reader of traces of `torch.profiler`.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::writing::LANES_LEFT_OUT;
 use crate::error::ReadError;
 use crate::formats::LONGEST_STRING;
 use crate::formats::window::Window;
@@ -15,6 +16,8 @@ use crate::formats::window::Window;
 pub(super) trait Sink {
     /// The trace's base time in nanoseconds since the Unix epoch. It may follow the rows.
     fn base(&mut self, ns: i64);
+    /// The number of lanes that the writer of the trace left out.
+    fn left_out(&mut self, _lanes: usize) {}
     /// A row. An error ends the reading.
     fn row(&mut self, row: Row) -> Result<(), ReadError>;
 }
@@ -114,6 +117,12 @@ pub(super) struct Args {
     pub(super) device_type: Number,
     #[serde(default, rename = "Device Id")]
     pub(super) memory_device: Number,
+    /// The number of an operator, also at the kernels that it launched.
+    #[serde(default, rename = "External id")]
+    pub(super) external: Number,
+    /// The number of a call of the GPU's runtime, also at the kernels that it launched.
+    #[serde(default)]
+    pub(super) correlation: Number,
     /// The device and the stream of a kernel.
     #[serde(default)]
     pub(super) device: Number,
@@ -243,6 +252,10 @@ impl<'de, S: Sink> Visitor<'de> for Whole<'_, S> {
             match key.as_str() {
                 "traceEvents" => map.next_value_seed(Rows { sink: &mut *sink, failed: &mut *failed })?,
                 "baseTimeNanoseconds" => sink.base(map.next_value::<Number>()?.0.unwrap_or(0)),
+                LANES_LEFT_OUT => {
+                    let lanes = map.next_value::<Number>()?.0.unwrap_or(0);
+                    sink.left_out(usize::try_from(lanes).unwrap_or(0));
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 
 use super::super::super::window::Window;
 use super::super::{FREE, LONGEST_NAME, PER_BYTE};
+use super::launches::{IDS, Ids, link, number};
 use super::rows::{self, Row, Sink, Stopped};
 use crate::error::ReadError;
+use crate::ids::LaunchId;
 use crate::operators::{LaneKind, MemoryChange, OperatorLane, OperatorSpan, OperatorTrace};
 
 /// Maximum number of lanes; those with the most spans remain. A machine has eight devices of some streams, and some threads.
@@ -35,6 +37,8 @@ struct Timed {
     trace: OperatorTrace,
     lanes: HashMap<Key, usize>,
     threads: HashMap<i64, String>,
+    /// The numbers of spans. While the trace is read, [`OperatorSpan::launch`] is a position in it.
+    ids: Vec<Ids>,
     base_ns: i64,
     spans: usize,
     names_of_threads: usize,
@@ -48,6 +52,7 @@ impl Timed {
         // Vectors grow by doubling.
         let memory = self.trace.names.memory()
             + 2 * self.spans * size_of::<OperatorSpan>()
+            + self.ids.len() * IDS
             + 2 * self.trace.memory.len() * size_of::<MemoryChange>()
             + self.trace.lanes.len() * LANE
             + self.names_of_threads;
@@ -61,7 +66,14 @@ impl Timed {
         Ok(())
     }
 
-    fn push(&mut self, key: Key, row: &Row, begin: f64) -> Result<(), ReadError> {
+    fn push(&mut self, key: Key, row: &Row, ids: Option<Ids>) -> Result<(), ReadError> {
+        let begin = row.ts;
+        let is_call = matches!(ids, Some(Ids::Call { .. }));
+        let launch = ids.map(|ids| {
+            self.ids.push(ids);
+            LaunchId::new(self.ids.len() - 1)
+        });
+        let launch = launch.transpose()?;
         let name = self.trace.names.intern(&row.name[..row.name.floor_char_boundary(LONGEST_NAME)])?;
         let (start_ns, end_ns) = (nanoseconds(begin), nanoseconds(begin + row.dur.max(0.0)));
         let lanes = &mut self.trace.lanes;
@@ -70,7 +82,7 @@ impl Timed {
             lanes.push(OperatorLane { kind, of, stream, thread_name: String::new(), spans: Vec::new() });
             lanes.len() - 1
         });
-        lanes[at].spans.push(OperatorSpan { start_ns, end_ns, name });
+        lanes[at].spans.push(OperatorSpan { start_ns, end_ns, name, launch, is_call });
         self.spans += 1;
         Ok(())
     }
@@ -80,7 +92,7 @@ impl Timed {
         let mut trace = self.trace;
         let base = self.base_ns;
         trace.lanes.sort_by_key(|lane| Reverse(lane.spans.len()));
-        trace.left_out = trace.lanes.len().saturating_sub(MOST_LANES);
+        trace.left_out = trace.left_out.saturating_add(trace.lanes.len().saturating_sub(MOST_LANES));
         trace.lanes.truncate(MOST_LANES);
         trace.lanes.sort_by_key(|lane| lane.kind);
         for lane in &mut trace.lanes {
@@ -97,6 +109,7 @@ impl Timed {
                 self.threads.insert(lane.of, name);
             }
         }
+        trace.launches = link(&mut trace.lanes, &self.ids)?;
         for change in &mut trace.memory {
             change.at_ns = change.at_ns.saturating_add(base);
         }
@@ -115,6 +128,10 @@ impl Sink for Timed {
         self.base_ns = ns;
     }
 
+    fn left_out(&mut self, lanes: usize) {
+        self.trace.left_out = lanes;
+    }
+
     fn row(&mut self, row: Row) -> Result<(), ReadError> {
         self.events += 1;
         if self.events.is_multiple_of(1024) {
@@ -129,8 +146,11 @@ impl Sink for Timed {
         let args = row.args.as_ref();
         let stream = args.and_then(|args| args.stream.0).or(row.tid.0).unwrap_or(0);
         let device = args.and_then(|args| args.device.0).unwrap_or(0);
+        let (external, correlation) =
+            args.map_or((0, 0), |args| (number(&args.external), number(&args.correlation)));
+        let kernel = Ids::Kernel { correlation, external };
         let is_nccl = |name: &str| name.starts_with("ncclDevKernel") || name.starts_with("ncclKernel");
-        let key = match (&*row.ph, &*row.cat) {
+        let (key, ids) = match (&*row.ph, &*row.cat) {
             (_, _) if row.name == "[memory]" => {
                 self.memory(&row, thread);
                 return Ok(());
@@ -144,19 +164,21 @@ impl Sink for Timed {
                 }
                 return Ok(());
             }
-            ("X", "user_annotation") => (LaneKind::Annotations, thread, None),
-            ("X", "python_function") => (LaneKind::Python, thread, None),
+            ("X", "user_annotation") => ((LaneKind::Annotations, thread, None), None),
+            ("X", "python_function") => ((LaneKind::Python, thread, None), None),
             // `xpu_runtime`, `mtia_ccp_events` and so on follow the same scheme, one for each accelerator.
-            ("X", "cpu_op") => (LaneKind::Operators, thread, None),
+            ("X", "cpu_op") => ((LaneKind::Operators, thread, None), Some(Ids::Operator { external })),
             ("X", cat) if cat.ends_with("_runtime") || cat.ends_with("_driver") => {
-                (LaneKind::Operators, thread, None)
+                ((LaneKind::Operators, thread, None), Some(Ids::Call { correlation }))
             }
-            ("X", "gpu_user_annotation") => (LaneKind::DeviceAnnotations, device, Some(stream)),
-            ("X", "kernel") if is_nccl(&row.name) => (LaneKind::Nccl, device, None),
-            ("X", "kernel" | "gpu_memcpy" | "gpu_memset") => (LaneKind::Kernels, device, Some(stream)),
+            ("X", "gpu_user_annotation") => ((LaneKind::DeviceAnnotations, device, Some(stream)), None),
+            ("X", "kernel") if is_nccl(&row.name) => ((LaneKind::Nccl, device, None), Some(kernel)),
+            ("X", "kernel" | "gpu_memcpy" | "gpu_memset") => {
+                ((LaneKind::Kernels, device, Some(stream)), Some(kernel))
+            }
             _ => return Ok(()),
         };
-        self.push(key, &row, row.ts)
+        self.push(key, &row, ids)
     }
 }
 

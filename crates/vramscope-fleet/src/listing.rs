@@ -12,7 +12,7 @@ use crate::naming::Candidate;
 use crate::pattern::{self, MOST_FOLDERS, TooManyFolders};
 
 /// Endings of the names of recordings, in lower case. A file that is given by name may have any name.
-const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "vramscope"];
+const ENDINGS: [&str; 6] = ["pickle", "pkl", "json", "vramscope", "sqlite", "prof"];
 
 /// Endings of compressed files.
 const COMPRESSED: [&str; 3] = ["gz", "zst", "zstd"];
@@ -223,6 +223,8 @@ mod tests {
             "host-a/rank0.pickle",
             "host-a/rank1.JSON.gz",
             "host-b/rank2.pkl.zst",
+            "host-b/rank3.sqlite",
+            "host-b/log.csv",
             "host-b/notes.txt",
             "host-b/.rank9.pickle",
             ".hidden/rank3.pickle",
@@ -235,10 +237,12 @@ mod tests {
                 .map(|(path, _)| path.strip_prefix(folder.path()).unwrap().display().to_string())
                 .collect::<Vec<_>>()
         };
-        let all = ["host-a/rank0.pickle", "host-a/rank1.JSON.gz", "host-b/rank2.pkl.zst"];
+        let all =
+            ["host-a/rank0.pickle", "host-a/rank1.JSON.gz", "host-b/rank2.pkl.zst", "host-b/rank3.sqlite"];
         assert_eq!(names(&[folder.path().to_owned()]), all);
         assert_eq!(names(&[at("host-a"), at("host-a/rank0.pickle")]), all[..2]);
-        assert_eq!(names(&[at("*/rank[12]*")]), all[1..]);
+        assert_eq!(names(&[at("*/rank[12]*")]), all[1..3]);
+        assert_eq!(names(&[at("host-b/*.csv")]), ["host-b/log.csv"]);
         assert_eq!(names(&[at("host-b/notes.txt")]), ["host-b/notes.txt"]);
         for dir in ["dump_1", "dump_2"] {
             fs::create_dir(at(dir)).unwrap();
@@ -262,7 +266,7 @@ mod tests {
         assert_eq!(
             list(&[at("none*")]).unwrap_err().to_string(),
             format!(
-                "no recording in {}: searched for files that end in .pickle, .pkl, .json, .vramscope, optionally followed by .gz or .zst; give other files by name",
+                "no recording in {}: searched for files that end in .pickle, .pkl, .json, .vramscope, .sqlite, .prof, optionally followed by .gz or .zst; give other files by name",
                 at("none*").display()
             )
         );

@@ -1,5 +1,6 @@
 //! Kinds of devices, and the allocators of recordings that PyTorch did not make.
 
+use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::FrameTable;
 use crate::strings::StringTable;
 
@@ -81,13 +82,18 @@ pub enum OtherAllocator {
     TorchProfiler,
     /// JAX.
     Jax,
+    /// Any library that allocated through CUDA, as Nsight Systems saw it.
+    Nsys,
+    /// Paddle.
+    Paddle,
     /// An allocator without a name.
     Unknown,
 }
 
 impl OtherAllocator {
     /// All allocators.
-    pub const ALL: [Self; 5] = [Self::Rmm, Self::Memscope, Self::TorchProfiler, Self::Jax, Self::Unknown];
+    pub const ALL: [Self; 7] =
+        [Self::Rmm, Self::Memscope, Self::TorchProfiler, Self::Jax, Self::Nsys, Self::Paddle, Self::Unknown];
 
     /// The allocator's name as the value of `backend`.
     pub fn name(self) -> &'static str {
@@ -96,6 +102,8 @@ impl OtherAllocator {
             Self::Memscope => "msmemscope",
             Self::TorchProfiler => "torch_profiler",
             Self::Jax => "jax",
+            Self::Nsys => "nsys",
+            Self::Paddle => "paddle",
             Self::Unknown => "other",
         }
     }
@@ -107,8 +115,17 @@ impl OtherAllocator {
             Self::Memscope => "an allocator that msMemScope recorded",
             Self::TorchProfiler => "an allocator that `torch.profiler` recorded",
             Self::Jax => "JAX",
+            Self::Nsys => "an allocator that Nsight Systems recorded",
+            Self::Paddle => "Paddle",
             Self::Unknown => "another allocator",
         }
+    }
+
+    /// Returns settings that name this allocator.
+    pub(crate) fn settings(self) -> AllocatorSettings {
+        let text = format!("backend:{}", self.name());
+        let conf = TorchSettings::parse(&text).unwrap_or_default();
+        AllocatorSettings { conf_text: Some(text), conf, recorded: TorchSettings::default() }
     }
 
     /// Returns the allocator of a value of `backend`.

@@ -134,6 +134,10 @@ impl<'t> Translation<'t> {
             && a.events.iter().zip(b.events.iter()).all(|(a, b)| self.event(a, b))
             && a.segments.iter().zip(&b.segments).all(|(a, b)| self.segment(a, b))
             && a.blocks.iter().zip(&b.blocks).all(|(a, b)| self.block(a, b))
+            && match (&a.start_blocks, &b.start_blocks) {
+                (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.block(a, b)),
+                (a, b) => a.is_none() && b.is_none(),
+            }
     }
 
     fn event(&self, a: Event, b: Event) -> bool {

@@ -272,8 +272,11 @@ impl Events {
         self.times.get(i).copied().filter(|&t| t != NO_TIME)
     }
 
-    /// Appends the events `range` of `other`.
-    pub(crate) fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
+    /// Appends the events `range` of `other`, a recording with the same tables.
+    ///
+    /// # Panics
+    /// If `range` is not within the events of `other`.
+    pub fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
         self.actions.extend_from_slice(&other.actions[range.clone()]);
         self.addresses_or_free.extend_from_slice(&other.addresses_or_free[range.clone()]);
         self.sizes.extend_from_slice(&other.sizes[range.clone()]);

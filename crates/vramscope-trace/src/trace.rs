@@ -104,6 +104,9 @@ pub struct DeviceTrace {
     pub segments: Vec<Segment>,
     /// Blocks of all segments, concatenated.
     pub blocks: Vec<Block>,
+    /// Blocks that were active before the first event and that an event frees, in address order. Only a part of a split recording has them
+    /// (`start_blocks`); PyTorch's snapshots lack them.
+    pub start_blocks: Option<Vec<Block>>,
 }
 
 impl DeviceTrace {
@@ -122,6 +125,11 @@ impl DeviceTrace {
         let first = self.blocks.len();
         self.blocks.extend(blocks);
         self.segments.push(Segment { blocks: first..self.blocks.len(), ..segment });
+    }
+
+    /// Returns the blocks that are recorded without an event. The [`start_blocks`](Self::start_blocks) are last.
+    pub fn recorded_blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().chain(self.start_blocks.iter().flatten())
     }
 
     /// Returns the blocks of one segment of this device.

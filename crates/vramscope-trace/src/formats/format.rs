@@ -31,6 +31,8 @@ pub enum Format {
     TorchProfiler,
     /// JAX's profile of live memory.
     Jax,
+    /// An SQLite export of Nsight Systems.
+    Nsys,
     /// A format with a reader from another crate.
     Other {
         /// Name of the format.
@@ -39,7 +41,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// `pickle`, `json`, `log`, `rmm`, `msmemscope`, `torch_profiler`, `jax`, or the name of another format.
+    /// `pickle`, `json`, `log`, `rmm`, `msmemscope`, `torch_profiler`, `jax`, `nsys`, or the name of another format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pickle { .. } => "pickle",
@@ -49,6 +51,7 @@ impl Format {
             Self::Memscope => "msmemscope",
             Self::TorchProfiler => "torch_profiler",
             Self::Jax => "jax",
+            Self::Nsys => "nsys",
             Self::Other { name } => name,
         }
     }
@@ -65,6 +68,7 @@ impl fmt::Display for Format {
             Self::Memscope => f.write_str("events of msMemScope"),
             Self::TorchProfiler => f.write_str("trace of torch.profiler"),
             Self::Jax => f.write_str("memory profile of JAX"),
+            Self::Nsys => f.write_str("SQLite export of Nsight Systems"),
             Self::Other { name } => f.write_str(name),
         }
     }

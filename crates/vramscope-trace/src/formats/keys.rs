@@ -26,6 +26,8 @@ keys! {
     INTERNAL_METADATA = "internal_metadata",
     POOL_ID = "pool_id",
     CATEGORY = "category",
+    // Only Paddle
+    OP_NAME = "op_name",
     FRAMES = "frames",
     FORWARD_FRAMES = "forward_frames",
     // Frames
@@ -71,4 +73,5 @@ keys! {
     TRACE_ALLOC_OVERFLOWED = "trace_alloc_overflowed",
     TRACE_ALLOC_MAX_ENTRIES = "trace_alloc_max_entries",
     DEVICE_TOTAL_BYTES = "device_total_bytes",
+    START_BLOCKS = "start_blocks",
 }

@@ -87,6 +87,7 @@ pub const READERS: &[&dyn FormatReader] = &[
     &foreign::Memscope,
     &foreign::Jax,
     &foreign::TorchProfiler,
+    &foreign::Nsys,
 ];
 
 /// Options for reading recordings.

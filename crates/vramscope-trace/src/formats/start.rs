@@ -114,7 +114,6 @@ pub(super) fn other_file(start: &[u8]) -> ReadError {
         s if s.starts_with(b"version https://git-lfs") => {
             ("a Git LFS pointer".to_owned(), "fetch the file itself with `git lfs pull`")
         }
-        s if s.starts_with(b"SQLite format 3") => ("an SQLite database".to_owned(), DUMP),
         // A profile begins with the types of its values, which are short protobuf messages.
         [b'\n', 1..=8, 8, ..] => ("a pprof profile".to_owned(), EXPORTED),
         // The data inside a page is not printable.

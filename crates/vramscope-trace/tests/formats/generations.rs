@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use vramscope_trace::formats::{Compression, Format};
-use vramscope_trace::{Action, BlockState, PoolId, SegmentKind, Stage};
+use vramscope_trace::{Action, BlockState, OtherAllocator, PoolId, SegmentKind, Stage};
 
 use crate::{everything, read, read_json};
 
@@ -54,6 +54,25 @@ fn every_key_reaches_the_trace() {
     assert_eq!((annotations[0].stage, annotations[1].time_us), (Stage::Start, Some(15)));
     let host = t.devices.last().unwrap();
     assert_eq!((host.segments.len(), host.events.len()), (1, 1));
+}
+
+#[test]
+fn entries_of_paddle_name_operators() {
+    let bytes = include_bytes!("../../../../fuzz/corpus/read/paddle");
+    let recording = read(bytes).unwrap();
+    let t = &recording.trace;
+    assert_eq!(t.other_allocator(), Some(OtherAllocator::Paddle));
+    assert_eq!(recording.notices.unknown_actions.get("annotation"), Some(&1));
+    let d = &t.devices[0];
+    let text = |i: usize| t.tags.get(d.events.get(i).tags).user_metadata.map(|text| t.strings.get(text));
+    // The marker, an allocation, its free, and an allocation outside of operators.
+    assert_eq!([2, 3, 5, 21].map(text), [Some("step 1 begin"), Some("matmul"), None, None]);
+    assert_eq!((d.events.len(), d.events.get(3).size, d.segments.len()), (22, 768 << 10, 0));
+    // Settings of PyTorch are kept.
+    let entry = json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0, "op_name": "add"});
+    let named = read_json(&json!({"segments": [], "device_traces": [[entry]],
+        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "backend:native"}}));
+    assert_eq!(named.trace.other_allocator(), None);
 }
 
 #[test]

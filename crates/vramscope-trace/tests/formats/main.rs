@@ -7,6 +7,7 @@ mod hostile;
 mod libtorch;
 mod log;
 mod log_versions;
+mod nsys;
 mod python;
 mod roundtrip;
 mod samples;

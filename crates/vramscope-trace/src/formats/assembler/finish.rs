@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::value::{as_bool, unsigned};
 use super::{Assembler, RawSettings, Root, Value};
 use crate::annotations::Annotation;
-use crate::devices::DeviceKind;
+use crate::devices::{DeviceKind, OtherAllocator};
 use crate::end_state::{Block, Segment};
 use crate::error::ReadError;
 use crate::events::{Action, Events, PoolId};
@@ -51,6 +51,7 @@ impl Assembler {
             let overflowed = self.of_device(root.overflowed, i).and_then(as_bool);
             let max_entries = self.of_device(root.max_entries, i).and_then(unsigned);
             let total_bytes = self.of_device(root.total_bytes, i).and_then(unsigned);
+            let start_blocks = self.start_blocks(root.start_blocks, i)?;
             let events = self.take_events(runs);
             let new = DeviceTrace {
                 device,
@@ -58,6 +59,7 @@ impl Assembler {
                 overflowed,
                 max_entries,
                 total_bytes,
+                start_blocks,
                 ..DeviceTrace::default()
             };
             devices.insert(device, new);
@@ -81,6 +83,9 @@ impl Assembler {
             self.trace.push_host(host);
         }
         self.trace.settings = match root.settings {
+            None | Some(Value::None | Value::Opaque) if self.is_paddle => {
+                Some(OtherAllocator::Paddle.settings())
+            }
             None | Some(Value::None | Value::Opaque) => None,
             Some(Value::Settings(i)) => Some(self.settings_with_conf(i)),
             Some(Value::Bad(i)) => return Err(self.problem("allocator_settings".to_owned(), i)),
@@ -265,6 +270,23 @@ impl Assembler {
         }
         blocks.sort_by_key(|b| b.address);
         Ok(blocks)
+    }
+
+    /// Returns the blocks of a device before the first event, in address order.
+    fn start_blocks(&mut self, lists: Option<Value>, device: usize) -> Result<Option<Vec<Block>>, ReadError> {
+        let of_device = self.of_device(lists, device).filter(|list| *list != Value::None);
+        let Some(list) = of_device else { return Ok(None) };
+        // Every block names its address; a segment at 0 gives none.
+        let path = format!("start_blocks[{device}]");
+        if let Some(Value::List(id)) = of_device
+            && self
+                .list_items(id)
+                .iter()
+                .any(|v| matches!(v, Value::Block(id) if self.blocks[*id as usize].address.is_none()))
+        {
+            return Err(schema(&path, "contains a block without an address"));
+        }
+        self.blocks_of(list, &Segment::new(0, 0), &path).map(Some)
     }
 
     fn annotations_of(&mut self, v: Option<Value>) -> Result<Option<Vec<Annotation>>, ReadError> {

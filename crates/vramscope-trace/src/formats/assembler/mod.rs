@@ -73,6 +73,7 @@ struct Root {
     overflowed: Option<Value>,
     max_entries: Option<Value>,
     total_bytes: Option<Value>,
+    start_blocks: Option<Value>,
 }
 
 pub(super) struct Assembler {
@@ -97,6 +98,8 @@ pub(super) struct Assembler {
     string_lists: BTreeMap<u32, Option<StringListId>>,
     problems: Vec<Problem>,
     last_tags: Option<(Tags, TagsId)>,
+    /// Whether a trace entry names an operator, as only Paddle's do.
+    is_paddle: bool,
     /// Maximum bytes of memory for all records.
     most_memory: u64,
 }
@@ -142,6 +145,7 @@ impl Assembler {
             string_lists: BTreeMap::new(),
             problems: Vec::new(),
             last_tags: None,
+            is_paddle: false,
         })
     }
 

@@ -21,6 +21,7 @@ impl Assembler {
         let (mut addr, mut device_free, mut size) = (None, None, None);
         let mut time_us = None;
         let mut stack = None;
+        let mut op_name = None;
         let mut tags = Tags::default();
         for &[key, v] in pairs {
             let field = match known(key) {
@@ -34,6 +35,7 @@ impl Assembler {
                 Some(USER_METADATA) => optional(&mut tags.user_metadata, v, as_string),
                 Some(INTERNAL_METADATA) => optional(&mut tags.internal_metadata, v, as_string),
                 Some(CATEGORY) => optional(&mut tags.category, v, as_string),
+                Some(OP_NAME) => optional(&mut op_name, v, as_string),
                 Some(POOL_ID) => optional(&mut tags.pool, v, |v| self.as_pool(v)),
                 Some(FRAMES) if let Value::Stack(id) = v => {
                     stack = Some(id);
@@ -57,6 +59,11 @@ impl Assembler {
             }
         }
         let Some(name) = action else { return Ok(Err("trace entry without `action`".to_owned())) };
+        if let Some(op_name) = op_name {
+            self.is_paddle = true;
+            let is_named = !self.trace.strings.get(op_name).is_empty();
+            tags.user_metadata = tags.user_metadata.or(Some(op_name).filter(|_| is_named));
+        }
         // In the table, the names of actions follow the keys.
         let known = name.index().checked_sub(KEYS.len()).and_then(|i| Action::KNOWN.get(i));
         let action = known.copied().unwrap_or(Action::Unknown);
@@ -340,6 +347,7 @@ impl Assembler {
                 Some(TRACE_ALLOC_OVERFLOWED) => root.overflowed = Some(v),
                 Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
                 Some(DEVICE_TOTAL_BYTES) => root.total_bytes = Some(v),
+                Some(START_BLOCKS) => root.start_blocks = Some(v),
                 _ => self.unknown_key(RecordKind::Snapshot, key),
             }
         }

@@ -4,10 +4,12 @@
 //! - `memscope`: the events of msMemScope.
 //! - `torch_profiler`: a Chrome trace of `torch.profiler`: its memory events as a recording, or its timed events.
 //! - `jax`: JAX's profile of live memory.
+//! - `nsys`: an SQLite export of Nsight Systems.
 //! - `rows`: rows of CSV.
 
 mod jax;
 mod memscope;
+mod nsys;
 mod rmm;
 mod rows;
 mod torch_profiler;
@@ -20,7 +22,6 @@ use crate::error::{ReadError, TableFull};
 use crate::events::{Event, Events, Tags};
 use crate::ids::{StackId, StringId, TagsId};
 use crate::notices::Notices;
-use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::trace::{DeviceTrace, Trace};
 
@@ -28,6 +29,7 @@ use rows::Rows;
 
 pub(super) use jax::Jax;
 pub(super) use memscope::Memscope;
+pub(super) use nsys::Nsys;
 pub(super) use rmm::Rmm;
 pub use torch_profiler::write_operators;
 pub(super) use torch_profiler::{TorchProfiler, read_operators};
@@ -112,10 +114,7 @@ impl Builder {
     /// Returns the trace of an allocator.
     fn finish(mut self, other: OtherAllocator, kind: DeviceKind, format: Format) -> Contents {
         self.trace.kind = kind;
-        let text = format!("backend:{}", other.name());
-        let conf = TorchSettings::parse(&text).unwrap_or_default();
-        self.trace.settings =
-            Some(AllocatorSettings { conf_text: Some(text), conf, recorded: TorchSettings::default() });
+        self.trace.settings = Some(other.settings());
         let mut host = None;
         for (device, mut events) in self.devices {
             events.shrink_to_fit();

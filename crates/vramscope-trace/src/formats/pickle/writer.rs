@@ -10,7 +10,7 @@ use vramscope_files::Target;
 
 use super::opcode::*;
 use crate::annotations::Stage;
-use crate::end_state::{Segment, SegmentKind};
+use crate::end_state::{Block, Segment, SegmentKind};
 use crate::events::{Action, PoolId};
 use crate::formats::{DEVICES, LONGEST_STRING, no_such_device};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
@@ -96,6 +96,13 @@ impl<W: Write> Writer<'_, W> {
             self.key("device_total_bytes")?;
             self.list(&numbers, |w, n| w.or_none(device(n).and_then(|d| d.total_bytes), Self::uint))?;
         }
+        if devices().any(|d| d.start_blocks.is_some()) {
+            self.key("start_blocks")?;
+            self.list(&numbers, |w, n| match device(n).and_then(|d| d.start_blocks.as_deref()) {
+                Some(blocks) => w.blocks(blocks),
+                None => w.op(NONE),
+            })?;
+        }
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;
             self.settings(settings)?;
@@ -149,7 +156,12 @@ impl<W: Write> Writer<'_, W> {
         self.frames(s.stack)?;
         self.optional("forward_frames", s.forward_frames, Self::string_list)?;
         self.key("blocks")?;
-        self.list(device.blocks_of(s), |w, b| {
+        self.blocks(device.blocks_of(s))?;
+        self.op(SETITEMS)
+    }
+
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        self.list(blocks, |w, b| {
             w.open_dict()?;
             w.key("address")?;
             w.uint(b.address)?;
@@ -163,8 +175,7 @@ impl<W: Write> Writer<'_, W> {
             w.optional("forward_frames", b.forward_frames, Self::string_list)?;
             w.optional("user_metadata", b.user_metadata, Self::string)?;
             w.op(SETITEMS)
-        })?;
-        self.op(SETITEMS)
+        })
     }
 
     fn events(&mut self, device: &DeviceTrace) -> io::Result<()> {

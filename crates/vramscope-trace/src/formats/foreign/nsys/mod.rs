@@ -1,0 +1,444 @@
+//! Exports of Nsight Systems (`nsys export --type sqlite`) of profiles with `--cuda-memory-usage=true`.
+//!
+//! - `sqlite`: rows of an SQLite database.
+//!
+//! The table `CUDA_GPU_MEMORY_USAGE_EVENTS` has the allocations and frees of the driver and the runtime. The stack of an allocation is its
+//! call in `CUPTI_ACTIVITY_KIND_RUNTIME`, below the frames of `CUDA_CALLCHAINS` if backtraces were collected. Memory pools have sizes but no
+//! events of segments, so reserved bytes are unknown. Kernels, copies and all other tables are not read.
+
+mod sqlite;
+
+use std::io::Read as _;
+
+use hashbrown::HashMap;
+
+use super::super::window::Window;
+use super::super::{Contents, Format, FormatReader};
+use super::Builder;
+use crate::devices::{DeviceKind, OtherAllocator};
+use crate::error::ReadError;
+use crate::events::{Action, Event, Tags};
+use crate::ids::{FrameId, StackId};
+
+use sqlite::{Database, Invalid, Table, Value};
+
+/// The reader of exports of Nsight Systems.
+#[derive(Debug)]
+pub(in crate::formats) struct Nsys;
+
+const EVENTS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+
+/// Maximum number of frames of a stack.
+const DEEPEST: usize = 1024;
+
+impl FormatReader for Nsys {
+    fn takes(&self, start: &[u8]) -> bool {
+        start.starts_with(sqlite::MAGIC)
+    }
+
+    fn read(&self, mut stream: Window<'_>) -> Result<Contents, ReadError> {
+        let most = stream.most_memory();
+        let mut bytes = Vec::new();
+        (&mut stream).take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(ReadError::Memory { most });
+        }
+        let export = Export { database: Database::open(&bytes).map_err(damaged)?, read: bytes.len() as u64 };
+        export.contents(Builder::new(most))
+    }
+}
+
+fn damaged(Invalid { offset, what }: Invalid) -> ReadError {
+    ReadError::Damaged { offset, what: what.to_owned() }
+}
+
+/// A row of the table of memory events.
+struct Row {
+    time_ns: i64,
+    process: i64,
+    device: i64,
+    address: u64,
+    bytes: u64,
+    stream: u64,
+    correlation: Option<i64>,
+    kind: i64,
+    is_free: bool,
+}
+
+/// A call of the runtime or driver that made an event: its process and correlation.
+type CallId = (i64, i64);
+
+/// A call: the number of its name, and of its backtrace.
+#[derive(Default, Clone, Copy, PartialEq, Eq, Hash)]
+struct Call {
+    name: i64,
+    chain: Option<i64>,
+}
+
+struct Export<'b> {
+    database: Database<'b>,
+    /// Size of the file in bytes.
+    read: u64,
+}
+
+impl Export<'_> {
+    fn contents(&self, mut builder: Builder) -> Result<Contents, ReadError> {
+        let rows = self.memory_events(&mut builder)?;
+        let calls = self.calls(&rows, &builder)?;
+        let stacks = self.stacks(&calls, &mut builder)?;
+        let begin_ns = self.begin_ns()?;
+        let processes = processes(&rows);
+        for row in rows {
+            let device = device_of(&row);
+            // Two processes may use one address on one device.
+            if processes.get(&device) != Some(&row.process) {
+                builder.notices.unknown_action("event of another process on the same device");
+                continue;
+            }
+            let category = Some(builder.string(kind_name(row.kind))?);
+            let tags = builder.tags(Tags { stream: row.stream, category, ..Tags::default() })?;
+            let call = row.correlation.map(|correlation| (process_of(row.process), correlation));
+            let stack = call.and_then(|call| stacks.get(&call)).copied();
+            let action = if row.is_free { Action::Free } else { Action::Alloc };
+            let time_us = Some(begin_ns.saturating_add(row.time_ns) / 1000);
+            builder.push(
+                device,
+                Event { action, address_or_free: row.address, size: row.bytes, time_us, stack, tags },
+                self.read,
+            )?;
+        }
+        builder.check_memory(0, self.read)?;
+        Ok(builder.finish(OtherAllocator::Nsys, DeviceKind::Cuda, Format::Nsys))
+    }
+
+    fn table(&self, name: &str) -> Result<Option<Table>, ReadError> {
+        self.database.table(name).map_err(damaged)
+    }
+
+    /// Calls `each` with the values of some columns of each row; a column that the table lacks is [`Value::Other`]. Does nothing if the
+    /// table is missing.
+    fn rows<const N: usize>(
+        &self,
+        table: &str,
+        columns: [&str; N],
+        mut each: impl FnMut([&Value<'_>; N]) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let Some(table) = self.table(table)? else { return Ok(()) };
+        let columns = columns.map(|name| table.column(name));
+        let mut result = Ok(());
+        self.database
+            .rows(&table, |row| {
+                let value = |at: Option<usize>| at.and_then(|at| row.get(at)).unwrap_or(&Value::Other);
+                result = each(columns.map(value));
+                result.is_ok()
+            })
+            .map_err(damaged)?;
+        result
+    }
+
+    /// The rows of memory events in the order of time.
+    fn memory_events(&self, builder: &mut Builder) -> Result<Vec<Row>, ReadError> {
+        if self.table(EVENTS)?.is_none() {
+            return Err(ReadError::OtherFile {
+                what: format!("an SQLite database without the table {EVENTS}"),
+                remedy: "profile with `nsys profile --cuda-memory-usage=true` and export with `nsys export --type sqlite`",
+            });
+        }
+        let names = [
+            "start",
+            "globalPid",
+            "deviceId",
+            "address",
+            "bytes",
+            "memKind",
+            "memoryOperationType",
+            "streamId",
+            "correlationId",
+        ];
+        let mut rows = Vec::new();
+        self.rows(EVENTS, names, |values| {
+            let [time, process, device, address, bytes, kind, operation, stream, correlation] =
+                values.map(Value::int);
+            let wrong = || ReadError::Schema {
+                path: format!("{EVENTS}, row {}", rows.len()),
+                what: "has no start, device, address, bytes or operation".to_owned(),
+            };
+            let (Some(time_ns), Some(device), Some(address), Some(bytes), Some(operation)) =
+                (time, device, address, bytes, operation)
+            else {
+                return Err(wrong());
+            };
+            if !(0..=1).contains(&operation) {
+                builder.notices.unknown_action("memory operation");
+                return Ok(());
+            }
+            rows.push(Row {
+                time_ns,
+                process: process.unwrap_or(0),
+                device,
+                address: address.cast_unsigned(),
+                bytes: u64::try_from(bytes).map_err(|_| wrong())?,
+                stream: stream.unwrap_or(0).cast_unsigned(),
+                correlation,
+                kind: kind.unwrap_or(7),
+                is_free: operation == 1,
+            });
+            if rows.len().is_multiple_of(1024) {
+                builder.check_memory(rows.len() * 2 * size_of::<Row>(), self.read)?;
+            }
+            Ok(())
+        })?;
+        rows.sort_by_key(|row| row.time_ns);
+        Ok(rows)
+    }
+
+    /// The calls that made the events.
+    fn calls(&self, rows: &[Row], builder: &Builder) -> Result<HashMap<CallId, Call>, ReadError> {
+        let ids = rows.iter().filter_map(|row| Some((process_of(row.process), row.correlation?)));
+        let mut calls: HashMap<CallId, Call> = ids.map(|id| (id, Call::default())).collect();
+        builder.check_memory(calls.len() * 2 * size_of::<(CallId, Call)>(), self.read)?;
+        self.rows(
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            ["globalTid", "correlationId", "nameId", "callchainId"],
+            |values| {
+                if let [Some(thread), Some(correlation), Some(name), chain] = values.map(Value::int)
+                    && let Some(call) = calls.get_mut(&(process_of(thread), correlation))
+                {
+                    *call = Call { name, chain };
+                }
+                Ok(())
+            },
+        )?;
+        Ok(calls)
+    }
+
+    /// The stack of each call.
+    fn stacks(
+        &self,
+        calls: &HashMap<CallId, Call>,
+        builder: &mut Builder,
+    ) -> Result<HashMap<CallId, StackId>, ReadError> {
+        // The frames of each backtrace, as depth, function and library.
+        let mut chains: HashMap<i64, Vec<[i64; 3]>> =
+            calls.values().filter_map(|call| Some((call.chain?, Vec::new()))).collect();
+        let mut frames = 0usize;
+        self.rows("CUDA_CALLCHAINS", ["id", "stackDepth", "symbol", "module"], |values| {
+            if let [Some(id), Some(depth), Some(symbol), module] = values.map(Value::int)
+                && let Some(chain) = chains.get_mut(&id)
+                && chain.len() < DEEPEST
+            {
+                chain.push([depth, symbol, module.unwrap_or(-1)]);
+                frames += 1;
+                if frames.is_multiple_of(1024) {
+                    builder.check_memory(frames * 2 * size_of::<[i64; 3]>(), self.read)?;
+                }
+            }
+            Ok(())
+        })?;
+        let mut texts: HashMap<i64, Option<String>> = calls.values().map(|call| (call.name, None)).collect();
+        texts.extend(
+            chains.values().flatten().flat_map(|&[_, symbol, module]| [(symbol, None), (module, None)]),
+        );
+        let mut bytes = frames * 2 * size_of::<[i64; 3]>();
+        self.rows("StringIds", ["id", "value"], |[id, value]| {
+            if let (Some(id), Some(value)) = (id.int(), value.text())
+                && let Some(text) = texts.get_mut(&id)
+            {
+                bytes += value.len() + size_of::<String>();
+                *text = Some(value.to_owned());
+                builder.check_memory(bytes, self.read)?;
+            }
+            Ok(())
+        })?;
+        // Calls of one place share their stack.
+        let (mut stacks, mut of_places) = (HashMap::new(), HashMap::new());
+        let mut ordered: Vec<_> = calls.iter().collect();
+        ordered.sort_unstable_by_key(|(id, _)| **id);
+        for (&id, &call) in ordered {
+            if let Some(&stack) = of_places.get(&call) {
+                stacks.insert(id, stack);
+                continue;
+            }
+            let text = |id: i64| texts.get(&id).and_then(Option::as_deref);
+            let mut frames: Vec<FrameId> = Vec::new();
+            if let Some(name) = text(call.name) {
+                frames.push(builder.frame(without_version(name), "??", 0)?);
+            }
+            if let Some(chain) = call.chain.and_then(|chain| chains.get_mut(&chain)) {
+                chain.sort_unstable();
+                for &[_, symbol, module] in &*chain {
+                    let name = text(symbol).unwrap_or("??");
+                    frames.push(builder.frame(name, text(module).unwrap_or("??"), 0)?);
+                }
+            }
+            if !frames.is_empty() {
+                let stack = builder.stack(&frames)?;
+                stacks.insert(id, stack);
+                of_places.insert(call, stack);
+            }
+            if of_places.len().is_multiple_of(1024) {
+                builder.check_memory(bytes, self.read)?;
+            }
+        }
+        Ok(stacks)
+    }
+
+    /// The time at which the session began, in nanoseconds since the Unix epoch; 0 if it is unknown.
+    fn begin_ns(&self) -> Result<i64, ReadError> {
+        let mut begin = 0;
+        self.rows("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"], |[begin_ns]| {
+            begin = begin_ns.int().unwrap_or(0);
+            Ok(())
+        })?;
+        Ok(begin)
+    }
+}
+
+/// A function of the runtime without the version at the end of its name, as in `cudaMalloc_v3020`.
+fn without_version(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((function, version)) if version.bytes().all(|b| b.is_ascii_digit()) => function,
+        _ => name,
+    }
+}
+
+/// The part of `globalPid` and `globalTid` that identifies a process; the low 24 bits are those of a thread.
+fn process_of(global: i64) -> i64 {
+    global >> 24
+}
+
+/// The number of the device of a row. Pageable and pinned memory is the host's.
+fn device_of(row: &Row) -> i64 {
+    if matches!(row.kind, 0 | 1) { -1 } else { row.device }
+}
+
+/// The name of a kind of memory (`ENUM_CUDA_MEM_KIND`).
+fn kind_name(kind: i64) -> &'static str {
+    match kind {
+        0 => "Pageable",
+        1 => "Pinned",
+        2 => "Device",
+        3 => "Array",
+        4 => "Managed",
+        5 => "Device Static",
+        6 => "Managed Static",
+        _ => "Unknown",
+    }
+}
+
+/// The process with the most events on each device.
+fn processes(rows: &[Row]) -> HashMap<i64, i64> {
+    let mut counts: HashMap<(i64, i64), usize> = HashMap::new();
+    for row in rows {
+        *counts.entry((device_of(row), row.process)).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable_by_key(|&((device, process), count)| (device, count, process));
+    counts.into_iter().map(|(of, _)| of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::read;
+
+    /// Written by `tests/formats/nsys.py` with pages of 512 bytes, so that tables have several and a text has overflow pages.
+    const EXPORT: &[u8] = include_bytes!("../../../../../../fuzz/corpus/read/nsys");
+
+    #[test]
+    fn rows_are_events_in_the_order_of_time() {
+        let recording = read(EXPORT).unwrap();
+        let trace = &recording.trace;
+        assert_eq!((recording.format, trace.other_allocator()), (Format::Nsys, Some(OtherAllocator::Nsys)));
+        let events = |device: usize| -> Vec<_> {
+            let events = trace.devices[device].events.iter();
+            events
+                .map(|e| (e.action, e.address(), e.size, e.time_us.unwrap() - 1_790_000_000_000_000))
+                .collect()
+        };
+        let device = events(0);
+        assert_eq!(
+            device[..4],
+            [
+                (Action::Alloc, 0x7f00_0000_0000, 1 << 20, 1),
+                (Action::Alloc, 0x7f20_0000_0000, 512, 1),
+                (Action::Alloc, 0x7f10_0000_0000, 1000, 7),
+                (Action::Free, 0x7f10_0000_0000, 1000, 9),
+            ]
+        );
+        assert_eq!(device.len(), 14);
+        assert_eq!(events(1), [(Action::Alloc, 0x7f00_0000_0000, 777, 6)]);
+        assert_eq!(
+            (trace.devices[2].device, events(2)),
+            (-1, vec![(Action::Alloc, 0x7e00_0000_0000, 4096, 3)])
+        );
+        let others = recording.notices.unknown_actions.get("event of another process on the same device");
+        assert_eq!(others, Some(&1));
+    }
+
+    #[test]
+    fn calls_and_backtraces_are_stacks() {
+        let trace = read(EXPORT).unwrap().trace;
+        let stack = |event: usize| -> Vec<_> {
+            let stack = trace.devices[0].events.get(event).stack.unwrap();
+            let frames = trace.stacks.get(stack).iter().map(|&frame| trace.frames.get(frame));
+            frames
+                .map(|f| (trace.strings.get(f.name).to_owned(), trace.strings.get(f.filename).to_owned()))
+                .collect()
+        };
+        let long = format!("void kernel<{}int>()", "std::tuple<int>, ".repeat(60));
+        let frames =
+            [("cudaMalloc", "??"), (long.as_str(), "/opt/app/train"), ("train_step()", "/opt/app/train")];
+        assert_eq!(stack(0), frames.map(|(name, file)| (name.to_owned(), file.to_owned())));
+        assert_eq!(stack(3), [("cudaFree".to_owned(), "??".to_owned())]);
+        let tags = |event: usize| trace.tags.get(trace.devices[0].events.get(event).tags);
+        let category = tags(1).category.map(|id| trace.strings.get(id));
+        assert_eq!((tags(2).stream, category), (7, Some("Device Static")));
+        assert_eq!(
+            ["cudaMalloc_v3020", "cuMemAlloc_v2", "a_vb", "f"].map(without_version),
+            ["cudaMalloc", "cuMemAlloc", "a_vb", "f"]
+        );
+    }
+
+    #[test]
+    fn a_database_of_something_else_is_refused() {
+        let mut other = EXPORT.to_vec();
+        for at in 0..other.len() - EVENTS.len() {
+            if other[at..].starts_with(EVENTS.as_bytes()) {
+                other[at] = b'X';
+            }
+        }
+        let message = read(&other[..]).unwrap_err().to_string();
+        assert!(
+            message.contains("without the table CUDA_GPU_MEMORY_USAGE_EVENTS; profile with"),
+            "{message}"
+        );
+    }
+
+    /// Many bytes changed, and the file cut in many places.
+    #[test]
+    fn damaged_databases_end_in_a_trace_or_an_error() {
+        let mut refused = 0;
+        for at in (16..EXPORT.len()).step_by(5) {
+            for byte in [0, 0xff] {
+                let mut changed = EXPORT.to_vec();
+                changed[at] = byte;
+                refused += usize::from(read(&changed[..]).is_err());
+            }
+        }
+        assert!(refused > 100, "{refused}");
+        for length in (17..EXPORT.len()).step_by(13) {
+            let _ = read(&EXPORT[..length]);
+        }
+    }
+
+    #[test]
+    fn a_page_that_contains_itself_is_refused() {
+        // The root of the schema, with itself as its right-most child.
+        let mut changed = EXPORT.to_vec();
+        (changed[100], changed[103], changed[104]) = (5, 0, 0);
+        changed[108..112].copy_from_slice(&1u32.to_be_bytes());
+        let message = read(&changed[..]).unwrap_err().to_string();
+        assert!(message.contains("a page of an SQLite table that contains itself"), "{message}");
+    }
+}

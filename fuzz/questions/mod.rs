@@ -14,7 +14,7 @@ use vramscope::report::{
     Advice, Answers, CheckAnswers, CheckJson, Compared, DiffAnswers, DiffJson, InfoJson, ReplayAnswers,
     ReplayJson, ReportJson,
 };
-use vramscope::trace::{Category, Events};
+use vramscope::trace::{Category, Events, Trace};
 
 /// Asks for the memory of other libraries.
 fn ask_process(recording: &Recording) {
@@ -212,7 +212,13 @@ fn export(trace: &Arc<Trace>, frames: &Frames, allocated: u64) {
         match vramscope::export::write(&source, format, &options, &mut out) {
             Ok(written) => assert_eq!(written.bytes, out.len() as u64),
             Err(ExportError::NothingAllocated) => assert_eq!(allocated, 0),
+            Err(ExportError::NoTime | ExportError::NotCuda) => assert_eq!(format, ExportFormat::Log),
             Err(e) => panic!("writing into memory cannot fail: {e}"),
+        }
+        if format == ExportFormat::Log && !out.is_empty() {
+            let read = vramscope::trace::formats::read(&out[..]).expect("a log is read back");
+            let events = |trace: &Trace| trace.devices.iter().map(|d| d.events.len()).sum::<usize>();
+            assert_eq!(events(&read.trace), events(trace), "a log has every event");
         }
         if format == ExportFormat::Chrome {
             serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("valid JSON");

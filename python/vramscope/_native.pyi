@@ -47,7 +47,7 @@ def explain_out_of_memory(path: str | os.PathLike[str], device: int) -> str | No
 
 TableName = Literal["events", "allocations", "segments", "holders"]
 ExportTable = Literal["events", "allocations", "segments"]
-ExportFormat = Literal["chrome", "pprof", "folded", "flamegraph", "csv", "parquet", "pickle"]
+ExportFormat = Literal["chrome", "pprof", "folded", "flamegraph", "csv", "parquet", "pickle", "log"]
 
 def read(
     origin: str | bytes,

@@ -35,7 +35,7 @@ fn expansion(text: &str) -> Result<u64, String> {
 }
 
 /// File name endings that are not snapshots, in addition to those of [`ExportFormat`].
-const OTHER_ENDINGS: [&str; 6] = [".gz", ".html", ".jsonl", ".txt", ".vramscope", ".zst"];
+const OTHER_ENDINGS: [&str; 5] = [".gz", ".html", ".jsonl", ".txt", ".zst"];
 
 /// Whether the file name has the ending of a format other than a snapshot (an uncompressed pickle).
 pub fn names_another_format(file: &Path) -> bool {

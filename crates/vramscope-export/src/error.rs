@@ -16,6 +16,14 @@ pub enum ExportError {
     /// No device has allocated bytes at the event, so a flame graph would be empty.
     #[error("no memory is allocated at this event, so there is nothing to draw; choose another event")]
     NothingAllocated,
+    /// A log needs the time of each event.
+    #[error("some events have no time, which a log needs; choose another format, such as pickle")]
+    NoTime,
+    /// A log cannot name other devices than those of CUDA.
+    #[error(
+        "a log does not name the kind of its devices, and these are not CUDA's; choose another format, such as pickle"
+    )]
+    NotCuda,
     /// A table in memory would have more text than the limit. All known recordings are below it.
     #[cfg(feature = "arrow")]
     #[error(
@@ -33,4 +41,26 @@ pub enum ExportError {
     #[cfg(feature = "arrow")]
     #[error("cannot make an Arrow table")]
     Arrow(#[from] arrow_schema::ArrowError),
+}
+
+/// Why a recording cannot be split.
+#[derive(Debug, Error)]
+pub enum SplitError {
+    /// No device has events.
+    #[error("the recording has no events, so it has no parts")]
+    NoEvents,
+    /// Nothing repeats.
+    #[error("the recording has no steps; split it by events or time")]
+    NoSteps,
+    /// An event has no time.
+    #[error("some events have no time; split the recording by events")]
+    NoTimes,
+    /// Without times, events of several devices have no common order.
+    #[error(
+        "some events have no time, so the devices cannot be split at the same moments; choose one device"
+    )]
+    SeveralDevices,
+    /// There would be too many parts.
+    #[error("this makes more than {} parts; choose longer parts", crate::MOST_PARTS)]
+    TooMany,
 }

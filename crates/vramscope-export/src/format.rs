@@ -17,12 +17,22 @@ pub enum ExportFormat {
     Parquet,
     /// A PyTorch snapshot as pickle.
     Pickle,
+    /// A [log](vramscope_trace::formats::log), as programs write it while they run.
+    Log,
 }
 
 impl ExportFormat {
     /// All formats.
-    pub const ALL: [Self; 7] =
-        [Self::Chrome, Self::Pprof, Self::Folded, Self::Flamegraph, Self::Csv, Self::Parquet, Self::Pickle];
+    pub const ALL: [Self; 8] = [
+        Self::Chrome,
+        Self::Pprof,
+        Self::Folded,
+        Self::Flamegraph,
+        Self::Csv,
+        Self::Parquet,
+        Self::Pickle,
+        Self::Log,
+    ];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
@@ -34,6 +44,7 @@ impl ExportFormat {
             Self::Csv => "csv",
             Self::Parquet => "parquet",
             Self::Pickle => "pickle",
+            Self::Log => "log",
         }
     }
 
@@ -47,6 +58,7 @@ impl ExportFormat {
             Self::Csv => ".csv",
             Self::Parquet => ".parquet",
             Self::Pickle => ".pickle",
+            Self::Log => ".vramscope",
         }
     }
 
@@ -58,7 +70,7 @@ impl ExportFormat {
 
     /// Whether the format is binary, so that it should not be written to a terminal.
     pub fn is_binary(self) -> bool {
-        matches!(self, Self::Pprof | Self::Parquet | Self::Pickle)
+        matches!(self, Self::Pprof | Self::Parquet | Self::Pickle | Self::Log)
     }
 
     /// Whether the format shows the live allocations at one event, which the caller can choose.

@@ -22,7 +22,7 @@
 
 //!
 //! # Modules
-//! `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows
+//! `split` cuts a recording into parts, which are recordings. `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows
 //! of each table once; CSV and Parquet take them as a `Sink`. A profile is written as a sequence of small messages, which protobuf
 //! defines as one message. A Chrome trace has each stack once, in `stackFrames`.
 
@@ -35,11 +35,14 @@ mod flamegraph;
 mod folded;
 mod format;
 mod labels;
+mod log;
+mod lost;
 mod parquet;
 mod part;
 mod pickle;
 mod pprof;
 mod source;
+mod split;
 mod tables;
 #[cfg(test)]
 mod testing;
@@ -51,11 +54,13 @@ use std::io::{self, Write};
 pub use arrow::{arrow_batches, arrow_holders, arrow_schema, arrow_table};
 #[cfg(all(feature = "arrow", feature = "summaries"))]
 pub use arrow::{arrow_summaries, arrow_summary_schema};
-pub use error::ExportError;
+pub use error::{ExportError, SplitError};
 pub use format::ExportFormat;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};
+pub use lost::lost;
 pub use part::Part;
 pub use source::Source;
+pub use split::{MOST_PARTS, PartOfDevice, Split, SplitBy};
 pub use tables::{Column, ColumnKind, Table};
 
 /// The columns of the table of summaries.
@@ -77,14 +82,14 @@ pub struct ExportOptions {
 pub struct Written {
     /// The number of bytes.
     pub bytes: u64,
-    /// The number of rows of a table, events of a Chrome trace or a pickle, samples of a profile, or stacks.
+    /// The number of rows of a table, events of a Chrome trace, a pickle or a log, samples of a profile, or stacks.
     pub rows: u64,
 }
 
 /// Writes `source` to `out`.
 ///
 /// # Errors
-/// `out` fails, or a flame graph would be empty. The output is then an incomplete file.
+/// `out` fails, a flame graph would be empty, or a log cannot hold the recording. The output is then an incomplete file.
 pub fn write(
     source: &Source<'_>,
     format: ExportFormat,
@@ -100,6 +105,7 @@ pub fn write(
         ExportFormat::Csv => csv::write(source, options.table, &mut out),
         ExportFormat::Parquet => parquet::write(source, options.table, &mut out),
         ExportFormat::Pickle => pickle::write(source, &mut out),
+        ExportFormat::Log => log::write(source, &mut out),
     }?;
     out.flush()?;
     Ok(Written { bytes: out.bytes, rows })

@@ -34,7 +34,7 @@ impl TagsOfDevice {
         };
         let mut table = TagTable::of(trace.tags.iter().map(with_numbers).collect());
         // Only the end state has the texts of allocations that were live before recording.
-        let blocks = history.device().blocks.iter().filter_map(|b| Some((b.address, b.user_metadata?)));
+        let blocks = history.device().recorded_blocks().filter_map(|b| Some((b.address, b.user_metadata?)));
         let blocks = blocks.map(|(at, text)| (at, (texts.layer(Some(text)), texts.recorded(Some(text)))));
         table.of_blocks = blocks.collect();
         let ranges = history

@@ -36,7 +36,7 @@ impl Tags {
             Known { category: known.category.or(profilers), ..known }
         });
         let of_tags = of_tags.collect();
-        let blocks = history.device().blocks.iter().filter(|b| b.user_metadata.is_some());
+        let blocks = history.device().recorded_blocks().filter(|b| b.user_metadata.is_some());
         let of_blocks = blocks.map(|b| (b.address, texts.known(b.user_metadata))).collect();
         Self { of_tags, of_blocks }
     }

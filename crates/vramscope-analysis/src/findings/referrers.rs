@@ -23,7 +23,8 @@ pub fn tensor_text(history: &History, a: &Allocation) -> Option<StringId> {
     let text = match (a.origin, a.tags) {
         (Origin::Recorded, Some(tags)) => trace.tags.get(tags).user_metadata,
         (Origin::EndState, _) => {
-            history.device().blocks.iter().find(|b| b.address == a.address).and_then(|b| b.user_metadata)
+            let at = history.device().recorded_blocks().filter(|b| b.address == a.address);
+            at.last().and_then(|b| b.user_metadata)
         }
         _ => None,
     }?;
@@ -43,8 +44,8 @@ pub fn referred_tensors(
     // Few texts have notes, and most recordings none.
     let of_tags: Vec<bool> =
         trace.tags.iter().map(|tags| tags.user_metadata.is_some_and(is_referred)).collect();
-    let blocks = &history.device().blocks;
-    if !of_tags.contains(&true) && !blocks.iter().any(|b| b.user_metadata.is_some_and(is_referred)) {
+    let mut blocks = history.device().recorded_blocks();
+    if !of_tags.contains(&true) && !blocks.any(|b| b.user_metadata.is_some_and(is_referred)) {
         return Vec::new();
     }
     let all = history.allocations.iter().enumerate();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
-use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
+use vramscope_trace::{Action, Block, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::{Moment, When};
@@ -58,7 +58,8 @@ pub struct Allocation {
 pub enum Origin {
     /// The `alloc` event was recorded.
     Recorded,
-    /// The allocation was live before recording began and is in the end state; its stack is that of the block.
+    /// The allocation was live before recording began, and its block was recorded: in the end state, or in the state at the start of a
+    /// part of a recording. Its stack is that of the block.
     EndState,
     /// The allocation was live before recording began, and only its free was recorded; its stack is that of the free.
     FreeOnly,
@@ -73,6 +74,23 @@ impl Allocation {
     /// Whether the block is active at `moment`: allocated, or freed and waiting for another stream.
     pub fn is_active_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
+    }
+
+    /// An allocation of which only a free is known, with unknown sizes, stack and end.
+    fn unknown(address: u64, from: Moment) -> Self {
+        Self {
+            address,
+            requested: 0,
+            size: 0,
+            from,
+            freed: Moment::NEVER,
+            to: Moment::NEVER,
+            stack: None,
+            tags: None,
+            stream: 0,
+            origin: Origin::FreeOnly,
+            size_inferred: false,
+        }
     }
 
     /// Whether the size is inferred, and a replay that reaches this allocation can determine it.
@@ -371,6 +389,8 @@ impl History {
         let records_requests = events.actions().contains(&Action::FreeRequested);
         // If completions were left out, each free counts as completed when it was requested, as most are.
         let completes_at_once = self.quality.skipped.contains(Action::FreeCompleted);
+        let at_start: HashMap<u64, &Block> =
+            device.start_blocks.iter().flatten().map(|b| (b.address, b)).collect();
         let mut latest: HashMap<u64, u32> = HashMap::new();
         for (number, e) in events.iter().enumerate() {
             let now = Moment::after(number);
@@ -426,20 +446,31 @@ impl History {
                     if other.is_some() {
                         self.quality.lost_events += 1;
                     }
+                    let block = at_start.get(&e.address()).filter(|_| other.is_none());
                     // A completion without a request was requested before recording began.
-                    let waited = e.action == Action::FreeCompleted && records_requests;
-                    let id = self.push(Allocation {
-                        address: e.address(),
+                    let waited = match block {
+                        Some(block) => block.state == BlockState::ActivePendingFree,
+                        None => e.action == Action::FreeCompleted && records_requests,
+                    };
+                    let known = block.map(|block| Allocation {
+                        requested: block.requested_size,
+                        size: block.size,
+                        stack: block.stack,
+                        tags: None,
+                        origin: Origin::EndState,
+                        ..Allocation::unknown(e.address(), from)
+                    });
+                    let known = known.unwrap_or(Allocation {
                         requested: e.size,
-                        size: 0,
-                        from,
-                        freed: if waited { from } else { freed },
-                        to,
                         stack: e.stack,
                         tags: Some(e.tags),
+                        ..Allocation::unknown(e.address(), from)
+                    });
+                    let id = self.push(Allocation {
+                        freed: if waited { from } else { freed },
+                        to,
                         stream: trace.tags.get(e.tags).stream,
-                        origin: Origin::FreeOnly,
-                        size_inferred: false,
+                        ..known
                     });
                     latest.insert(e.address(), id);
                     if from != Moment::START {
@@ -630,6 +661,10 @@ impl History {
     ///   thousand second recordings has such a number by chance.
     fn looks_overflowed(&self) -> bool {
         let device = self.device();
+        // A part of a recording begins where the part before it ends.
+        if device.start_blocks.is_some() {
+            return false;
+        }
         let n = device.events.len();
         if let Some(overflowed) = device.overflowed {
             return overflowed;

@@ -176,6 +176,16 @@ impl<'h> Layout<'h> {
         })
     }
 
+    /// The adjacent ranges of each segment, and the active allocations in them, by address.
+    pub(super) fn ranges_with_active(
+        &self,
+    ) -> impl Iterator<Item = (&[&'h ReservedRange], impl Iterator<Item = &'h Allocation>)> {
+        let allocations = self.allocations;
+        self.extents().map(move |Extent { ranges, active }| {
+            (ranges, active.iter().map(move |&id| &allocations[id as usize]))
+        })
+    }
+
     /// The reserved ranges, with adjacent ranges of one expandable segment joined, and the active allocations in each.
     fn extents(&self) -> impl Iterator<Item = Extent<'_, 'h>> {
         let mut active = self.active.as_slice();

@@ -11,6 +11,7 @@
 //! - `skipped`: kinds of events that were left out (`skip_actions`).
 //! - `event_times`: the times of events, never decreasing.
 //! - `end_state`: sums over the end state.
+//! - `state`: the segments and blocks at one moment, as a snapshot has them.
 //! - `recording_facts`: the contents of a recording and the releases that could have written it.
 
 mod allocations;
@@ -26,6 +27,7 @@ mod recording_facts;
 mod segment_events;
 mod segments;
 mod skipped;
+mod state;
 
 pub use allocations::{Allocation, History, Origin, Quality};
 pub use counters::{Counters, Peak, Peaks, Walk};

@@ -7,7 +7,7 @@ use crate::commands::check::CheckArgs;
 use crate::commands::cluster::{FleetExecutorArgs, FleetSchedulerArgs};
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::diff::DiffArgs;
-use crate::commands::export::ExportArgs;
+use crate::commands::export::{ExportArgs, convert::ConvertArgs};
 use crate::commands::fleet::FleetArgs;
 use crate::commands::info::InfoArgs;
 use crate::commands::mcp::McpArgs;
@@ -15,6 +15,7 @@ use crate::commands::plan::PlanArgs;
 use crate::commands::query::QueryArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::split::SplitArgs;
 use crate::commands::view::ViewArgs;
 
 /// See, explain and fix GPU memory.
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     View(ViewArgs),
     Export(ExportArgs),
+    Convert(ConvertArgs),
+    Split(SplitArgs),
     Fleet(FleetArgs),
     Query(QueryArgs),
     FleetScheduler(FleetSchedulerArgs),

@@ -48,6 +48,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Plan(args) => commands::plan::run(&args).map(|()| Found::Nothing),
         Command::View(args) => commands::view::run(&args).map(|()| Found::Nothing),
         Command::Export(args) => commands::export::run(&args).map(|()| Found::Nothing),
+        Command::Convert(args) => commands::export::convert::run(&args).map(|()| Found::Nothing),
+        Command::Split(args) => commands::split::run(&args).map(|()| Found::Nothing),
         Command::Query(args) => commands::query::run(&args).map(|()| Found::Nothing),
         Command::FleetExecutor(args) => commands::cluster::run_executor(&args).map(|()| Found::Nothing),
         Command::FleetScheduler(args) => commands::cluster::run_scheduler(&args).map(|()| Found::Nothing),

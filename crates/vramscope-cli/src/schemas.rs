@@ -18,6 +18,7 @@ use crate::commands::export::{ExportJson, dataset::DatasetJson};
 use crate::commands::fit::json::Json as FitJson;
 use crate::commands::monitor::MonitorJson;
 use crate::commands::phantom::{json::Json as PhantomJson, list::Card};
+use crate::commands::split::SplitJson;
 use crate::commands::top::once::TopJson;
 use crate::commands::view::{AddressJson, PageJson};
 
@@ -43,6 +44,7 @@ fn the_schema_of_each_output_is_committed() {
         ("info", schema::<InfoJson>()),
         ("dump", schema::<DumpJson>()),
         ("export", schema::<ExportJson>()),
+        ("split", schema::<SplitJson>()),
         ("export-dataset", schema::<DatasetJson>()),
         ("view", schema::<AddressJson>()),
         ("view-html", schema::<PageJson>()),

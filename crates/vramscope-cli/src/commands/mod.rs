@@ -24,6 +24,7 @@ pub(crate) mod replay;
 pub(crate) mod report;
 #[cfg(unix)]
 pub(crate) mod run;
+pub(crate) mod split;
 #[cfg(unix)]
 pub(crate) mod top;
 pub(crate) mod view;

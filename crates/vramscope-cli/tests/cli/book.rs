@@ -213,6 +213,8 @@ fn every_option_has_its_place_in_the_book() {
         ("check", "check"),
         ("diff", "diff"),
         ("export", "export"),
+        ("convert", "export"),
+        ("split", "export"),
         ("fleet", "fleet"),
         ("query", "query"),
         ("fleet-scheduler", "query"),

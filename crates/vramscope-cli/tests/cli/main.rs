@@ -7,6 +7,7 @@ mod book;
 mod categories;
 mod changed;
 mod check;
+mod convert;
 mod data;
 mod dataset;
 mod diff;
@@ -34,6 +35,7 @@ mod replay;
 #[cfg(target_os = "linux")]
 mod run_log;
 mod samples;
+mod split;
 #[cfg(unix)]
 mod top;
 mod view;

@@ -4,11 +4,13 @@ use insta_cmd::assert_cmd_snapshot;
 
 use crate::{run, vramscope};
 
-const SAMPLES: [&str; 4] = [
+pub(crate) const SAMPLES: [&str; 6] = [
     "fuzz/corpus/read/rmm",
     "fuzz/corpus/read/memscope",
     "fuzz/corpus/read/torch-profiler",
     "fuzz/corpus/read/jax",
+    "fuzz/corpus/read/nsys",
+    "fuzz/corpus/read/paddle",
 ];
 
 #[test]
@@ -23,9 +25,12 @@ fn every_command_opens_them_but_replays() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     for sample in SAMPLES {
-        for command in
-            [vec!["info"], vec!["view", "--html", page.to_str().unwrap()], vec!["export", "--format", "csv"]]
-        {
+        for command in [
+            vec!["info"],
+            vec!["view", "--html", page.to_str().unwrap()],
+            vec!["export", "--format", "csv"],
+            vec!["fleet"],
+        ] {
             let output = run(&[&command[..1], &[sample], &command[1..]].concat());
             assert!(
                 output.status.success(),

@@ -19,6 +19,7 @@ use crate::args::{ReadArgs, rank_pattern};
   csv         .csv      spreadsheets, pandas, DuckDB
   parquet     .parquet  pandas, polars, DuckDB, Spark
   pickle      .pickle   torch.cuda._memory_viz, https://pytorch.org/memory_viz
+  log         .vramscope  vramscope: a recording as programs write it while they run
 
 Examples:
   vramscope export snapshot.pickle -o run.json

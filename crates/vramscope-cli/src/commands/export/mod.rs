@@ -1,6 +1,7 @@
 //! `vramscope export`
 
 mod args;
+pub(crate) mod convert;
 pub(crate) mod dataset;
 
 use std::io::IsTerminal as _;
@@ -8,9 +9,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
-use vramscope::export::{ExportFormat, ExportOptions, Source, Written, write};
+use vramscope::export::{ExportFormat, ExportOptions, Source, Written, lost, write};
 
 use super::{about, open, print_json, stdout};
+use crate::args::ReadArgs;
 use crate::output::Output;
 
 pub(crate) use args::ExportArgs;
@@ -27,6 +29,8 @@ pub(crate) struct ExportJson {
     table: Option<&'static str>,
     at_event: Option<usize>,
     devices: Vec<i64>,
+    /// What the output lacks of the recording.
+    lost: Vec<&'static str>,
 }
 
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
@@ -38,55 +42,79 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     }
     let format = format(args, output)?;
     check(args, format, output)?;
-
-    let session = open(file, args.reading)?;
-    let (name, trace) = (session.name().to_owned(), session.trace());
-    let devices = session.devices(args.device).map_err(about(&name))?;
-    session.check_event(&devices, args.at).map_err(about(&name))?;
     let options =
         ExportOptions { at: args.at, table: args.what.first().copied().flatten().unwrap_or_default() };
+    let written = write_one(file, output, format, &options, args.device, args.reading)?;
+    match written {
+        Some(written) if args.json => print_json(&written),
+        _ => Ok(()),
+    }
+}
+
+/// Writes one recording in another format. Returns `None` if the reader of the output has closed it.
+pub(crate) fn write_one(
+    file: &Path,
+    output: Option<&Path>,
+    format: ExportFormat,
+    options: &ExportOptions,
+    device: Option<i64>,
+    reading: ReadArgs,
+) -> anyhow::Result<Option<ExportJson>> {
+    let session = open(file, reading)?;
+    let (name, trace) = (session.name().to_owned(), session.trace());
+    let devices = session.devices(device).map_err(about(&name))?;
+    session.check_event(&devices, options.at).map_err(about(&name))?;
     let numbers = devices.iter().map(|&d| session.number(d)).collect();
     let source = Source { trace, frames: session.frames(), devices };
 
     let mut out = output.map_or_else(|| Ok(Output::stdout()), |path| Output::file(path, &[file]))?;
     let target = out.name().to_owned();
-    let written = write(&source, format, &options, &mut out);
+    let written = write(&source, format, options, &mut out);
     if written.is_err() && out.is_unread() {
-        return Ok(());
+        return Ok(None);
     }
     let Written { bytes, rows } = written.with_context(|| target.clone())?;
     out.finish()?;
-    if args.json {
-        print_json(&ExportJson {
-            file: name,
-            format: format.name(),
-            output: target,
-            output_bytes: bytes,
-            rows,
-            table: format.is_table().then(|| options.table.name()),
-            at_event: args.at,
-            devices: numbers,
-        })?;
-    }
-    Ok(())
+    Ok(Some(ExportJson {
+        file: name,
+        format: format.name(),
+        output: target,
+        output_bytes: bytes,
+        rows,
+        table: format.is_table().then(|| options.table.name()),
+        at_event: options.at,
+        devices: numbers,
+        lost: lost(&source, format),
+    }))
 }
 
 /// The format from `--format`, or from the ending of the output's name.
 fn format(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<ExportFormat> {
-    if let Some(format) = args.format {
-        return Ok(format);
+    match (args.format, output) {
+        (Some(format), _) => Ok(format),
+        (None, Some(output)) => match format_of(output) {
+            Some(format) => Ok(format),
+            None => bail!("{}; give a format with --format", unknown_ending(output)),
+        },
+        (None, None) => bail!(
+            "give a format with --format, or a file with --output whose name ends in one of {}",
+            endings()
+        ),
     }
-    let known = || ExportFormat::ALL.map(ExportFormat::extension).join(" ");
-    let Some(output) = output else {
-        bail!("give a format with --format, or a file with --output whose name ends in one of {}", known());
-    };
+}
+
+/// The format from the ending of the output's name.
+fn format_of(output: &Path) -> Option<ExportFormat> {
     let name = output.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
-    match ExportFormat::of_file_name(&name) {
-        Some(format) => Ok(format),
-        None => {
-            bail!("{}: does not end in one of {}; give a format with --format", output.display(), known())
-        }
-    }
+    ExportFormat::of_file_name(&name)
+}
+
+fn unknown_ending(output: &Path) -> String {
+    format!("{}: does not end in one of {}", output.display(), endings())
+}
+
+fn endings() -> String {
+    ExportFormat::ALL.map(ExportFormat::extension).join(" ")
 }
 
 /// Checks that the options go together, before anything is read.

@@ -93,7 +93,8 @@ impl<W: Write> Log<'_, W> {
             }
             self.flush_if_full()?;
         }
-        let kinds: HashMap<_, _> = history.reserved.iter().map(|r| ((r.from, r.address), r.kind)).collect();
+        let kinds: HashMap<_, _> =
+            history.reserved.iter().map(|r| ((r.from, r.address), (r.kind, r.pool))).collect();
         for (number, e) in device.events.iter().enumerate() {
             let tags = trace.tags.get(e.tags);
             let text = |id| trace.strings.get(id);
@@ -101,12 +102,13 @@ impl<W: Write> Log<'_, W> {
                 Action::Alloc => history.subject(number).map_or(0, |a| a.size).max(1),
                 _ => 0,
             };
-            let kind = match e.action {
+            // The end state may name the pool of a segment whose event does not.
+            let (kind, pool) = match e.action {
                 Action::SegmentAlloc | Action::SegmentMap => {
                     let known = kinds.get(&(Moment::after(number), e.address())).copied();
-                    known.unwrap_or_else(|| history.policy.kind_of_segment(e.size))
+                    known.unwrap_or_else(|| (history.policy.kind_of_segment(e.size), tags.pool))
                 }
-                _ => SegmentKind::Unknown,
+                _ => (SegmentKind::Unknown, tags.pool),
             };
             let stack = self.stack(e.stack);
             self.log.event(&LogEvent {
@@ -119,7 +121,7 @@ impl<W: Write> Log<'_, W> {
                 time_us: e.time_us.unwrap_or_default(),
                 stack,
                 stream: tags.stream,
-                pool: tags.pool,
+                pool,
                 user_metadata: tags.user_metadata.map(text),
                 kind,
             });

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use vramscope::trace::Trace;
 use vramscope::trace::formats::read;
-use vramscope_testing::fleet::{Plan, base};
+use vramscope_testing::fleet::{JobPlan, base};
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,7 +19,7 @@ fn main() -> anyhow::Result<()> {
         None => base(),
     };
     let plan =
-        Plan::new(ranks.parse().context("RANKS is a number")?, seed.parse().context("SEED is a number")?);
+        JobPlan::new(ranks.parse().context("RANKS is a number")?, seed.parse().context("SEED is a number")?);
     plan.write(Path::new(folder), &base);
     let known = serde_json::json!({
         "leaks": plan.leaks,

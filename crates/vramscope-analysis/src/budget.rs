@@ -7,7 +7,7 @@ use vramscope_trace::{Action, Category};
 use crate::basics::{Both, Cancel};
 use crate::categories::AllocationCategories;
 use crate::diff::{DeviceHistory, HolderChange, HoldersOf, holders_of_both};
-use crate::findings::{LeakSuspect, OutOfMemory, leak_suspects, ooms};
+use crate::findings::{LeakSuspect, OomExplanation, leak_suspects, ooms};
 use crate::groups::{By, Holder, by_line, holders_at};
 use crate::history::{History, Peak, Peaks, Quality};
 use crate::stacks::Frames;
@@ -148,7 +148,7 @@ pub enum Measured {
     /// For [`Budget::NoOoms`].
     Ooms {
         /// Failed requests with explanations, oldest first; see [`ooms`].
-        explained: Vec<OutOfMemory>,
+        explained: Vec<OomExplanation>,
         /// Number of further failed requests.
         more: usize,
     },

@@ -59,7 +59,7 @@ pub use estimates::{
 };
 pub use findings::{
     AllocatorFinding, Certainty, Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory,
-    IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins,
+    IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OomExplanation, Pin, Pins,
     ReferredTensor, Request, StrandedCache, StrandedStream, UnbackedBytes, UnsplitGrowth, Unusable,
     UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, referred_tensors,
     rises, tensor_text,
@@ -68,13 +68,13 @@ pub use groups::{
     AllocationProperties, Amount, By, CallPath, CallTree, Calls, CallsOf, ComparedNode, DeviceUse,
     GraphCapture, Holder, HolderKey, HostCourse, HostMemory, IntervalGroup, IntervalGroupChange,
     IntervalGroups, IntervalTotals, Layer, LibraryUse, MeasuredUse, NO_GROUP, NoProperties, Node, NodeKind,
-    NodeSet, Paths, PrivatePool, ServingMemory, Transform, Transforms, compared_call_tree, frame_key,
+    NodeSet, Paths, PrivatePoolUse, ServingMemory, Transform, Transforms, compared_call_tree, frame_key,
     holders_among, holders_at, interval_group_changes, interval_groups, libraries, stack_key,
 };
 pub use history::{
-    Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
-    LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, Recorder, RecordingFacts, ReservedRange,
-    SkippedActions, Walk, When, event_times, for_each_with_pool,
+    Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
+    LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, RecordedAllocation, Recorder, RecordingFacts,
+    ReservedRange, SkippedActions, Walk, When, event_times, for_each_with_pool,
 };
 pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMemory};
 pub use packing::{Effort, Item, Packing, pack};

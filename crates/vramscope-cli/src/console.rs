@@ -23,7 +23,7 @@ mod with_rollup {
     use vramscope::analysis::Cancel;
     use vramscope::fleet::{Candidate, Rank, RankFile, RecordingPlace, ranks};
     use vramscope::viewer::{SqlAnswer, SqlColumn, SqlEngine, SqlError, SqlFile, SqlTable};
-    use vramscope_rollup::{Bounds, Held, Job, QueryError, ReadingOptions, RowColumn, Rows, tables};
+    use vramscope_rollup::{Bounds, Job, OpenSessions, QueryError, ReadingOptions, RowColumn, Rows, tables};
     use vramscope_session::Session;
 
     use crate::args::ReadArgs;
@@ -63,7 +63,7 @@ mod with_rollup {
             let name = |position| {
                 files.iter().find(|(_, at)| *at == position).map(|(file, _)| file.place.to_string())
             };
-            let held: Held =
+            let held: OpenSessions =
                 open.into_iter().filter_map(|(at, session)| Some((name(at)?, session))).collect();
             let file = |(file, position): &(RankFile, usize)| SqlFile {
                 rank: file.rank.number,

@@ -7,7 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use vramscope_analysis::{Allocation, Frames, History, Moment, Options, Origin, Summary, event_times};
+use vramscope_analysis::{
+    Frames, History, Moment, Options, Origin, RecordedAllocation, Summary, event_times,
+};
 use vramscope_trace::{Action, Annotation, Block, DeviceTrace, Event, Trace};
 
 use crate::error::SplitError;
@@ -271,7 +273,7 @@ fn cut(history: &History, range: Range<usize>) -> DeviceTrace {
 fn freed_blocks(history: &History, range: &Range<usize>) -> Vec<Block> {
     let (begin, end) = (Moment::from_index(range.start), Moment::from_index(range.end));
     let (_, mut blocks) = history.state_at(begin);
-    let is_freed = |a: &&Allocation| a.to <= end || (begin < a.freed && a.freed <= end);
+    let is_freed = |a: &&RecordedAllocation| a.to <= end || (begin < a.freed && a.freed <= end);
     let live = history.allocations.iter().filter(|a| a.is_active_at(begin));
     let mut freed: Vec<u64> = live.filter(is_freed).map(|a| a.address).collect();
     freed.sort_unstable();
@@ -281,7 +283,7 @@ fn freed_blocks(history: &History, range: &Range<usize>) -> Vec<Block> {
 
 /// The `alloc` event of an allocation. One without its own is at the time of the part's first event, without a stack. A recording without
 /// segments has no blocks of the end state, and so no allocation without tags.
-fn allocation(history: &History, a: &Allocation, first_time: Option<i64>) -> Option<Event> {
+fn allocation(history: &History, a: &RecordedAllocation, first_time: Option<i64>) -> Option<Event> {
     if let (Origin::Recorded, Some(event)) = (a.origin, a.from.event()) {
         return Some(history.device().events.get(event));
     }

@@ -352,7 +352,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use regex::Regex;
-    use vramscope_testing::fleet::{Plan, base};
+    use vramscope_testing::fleet::{JobPlan, base};
     use vramscope_trace::formats::read;
 
     use super::*;
@@ -364,7 +364,7 @@ mod tests {
     /// Returns a fleet with every kind of problem and long names.
     fn fleet() -> Fleet {
         let folder = tempfile::tempdir().unwrap();
-        let plan = Plan::new(16, 3);
+        let plan = JobPlan::new(16, 3);
         plan.write(folder.path(), &base());
         let rows = (0..16).map(|number| {
             let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
-    BestSetting, Nearest, OomCause, OomCauseKind, OutOfMemory, Recommended, Remedy, SettingChange, Summary,
+    BestSetting, Nearest, OomCause, OomCauseKind, OomExplanation, Recommended, Remedy, SettingChange, Summary,
 };
 use vramscope_trace::Trace;
 
@@ -18,7 +18,7 @@ pub fn recorded_conf(trace: &Trace) -> &str {
 }
 
 /// One sentence: the failed request and its main cause. `conf` are the settings under which it failed.
-pub fn oom_verdict(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
+pub fn oom_verdict(names: &Names<'_>, conf: &str, oom: &OomExplanation) -> String {
     MainCause::of(names, conf, oom).verdict(oom.request.bytes)
 }
 
@@ -39,7 +39,7 @@ pub struct MainCause {
 
 impl MainCause {
     /// The data of a failed request. `conf` are the settings under which it failed.
-    pub fn of(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> Self {
+    pub fn of(names: &Names<'_>, conf: &str, oom: &OomExplanation) -> Self {
         let unusable = oom.fragmentation.unusable.iter();
         let too_small = unusable.filter(|u| u.why == vramscope_analysis::Unusable::TooSmall);
         let cause = oom.causes.main();
@@ -135,7 +135,7 @@ impl MainCause {
 }
 
 /// Sentences about the missing bytes and all further causes. `conf` are the settings under which the request failed.
-pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
+pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OomExplanation) -> String {
     let main = oom.causes.main().map(|cause| cause.kind);
     let others = || oom.causes.all.iter().filter(|cause| Some(cause.kind) != main);
     let list = |decisive: bool| -> String {

@@ -1,12 +1,12 @@
 //! Sentences about private pools and the memory of serving programs.
 
-use vramscope_analysis::{GraphCapture, PrivatePool, ServingMemory};
+use vramscope_analysis::{GraphCapture, PrivatePoolUse, ServingMemory};
 use vramscope_basics::units::{bytes, count, counted};
 
 use crate::names::Names;
 
 /// A pool in a sentence: its reserved and allocated bytes, and its kind.
-pub fn private_pool(names: &Names<'_>, of: &PrivatePool) -> String {
+pub fn private_pool(names: &Names<'_>, of: &PrivatePoolUse) -> String {
     let kind = names.pool_kind(Some(of.pool)).unwrap_or("the default pool");
     let kind = if of.is_of_graphs { "of CUDA graphs" } else { kind };
     format!(
@@ -22,7 +22,7 @@ pub fn private_pool(names: &Names<'_>, of: &PrivatePool) -> String {
 
 /// The captures of a pool, as the title of a table and its rows; `None` if there are fewer than two. PyTorch's history does not mark
 /// captures, so the title has the rule.
-pub fn graph_captures(of: &PrivatePool, most: usize) -> Option<(String, Vec<String>)> {
+pub fn graph_captures(of: &PrivatePoolUse, most: usize) -> Option<(String, Vec<String>)> {
     let all = of.captures.len();
     if all < 2 {
         return None;

@@ -2,7 +2,7 @@
 
 use vramscope_analysis::{
     BudgetCheck, BudgetStatus, ByteKind, DeviceVerdict, Growth, HighWater, LeakSuspect, Measured,
-    OutOfMemory, Quality, Recorder, Unknown,
+    OomExplanation, Quality, Recorder, Unknown,
 };
 
 use crate::advice::{self, Advice};
@@ -170,7 +170,7 @@ fn leak(names: &Names<'_>, l: &LeakSuspect) -> String {
     )
 }
 
-fn oom(o: &OutOfMemory) -> String {
+fn oom(o: &OomExplanation) -> String {
     format!("a request of {} failed at event {}", bytes(o.request.bytes), count(o.event))
 }
 

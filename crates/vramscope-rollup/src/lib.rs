@@ -31,7 +31,7 @@ mod tables;
 pub use answers::{AnswerFormat, MOST_SHOWN};
 pub use cluster::{ClusterError, Executor, run_scheduler};
 pub use query::{Answered, Job, QueryError};
-pub use reading::{Held, ReadingOptions};
+pub use reading::{OpenSessions, ReadingOptions};
 pub use rows::{Bounds, RowColumn, Rows, tables};
 pub use store::{Stores, list_stored};
 

@@ -17,7 +17,7 @@ use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 use vramscope_fleet::RankFile;
 
-use crate::reading::{Held, ReadingOptions};
+use crate::reading::{OpenSessions, ReadingOptions};
 use crate::scan::{Says, ScanData, Wanted};
 use crate::tables::{SqlTable, whose, whose_fields};
 
@@ -46,12 +46,12 @@ pub(crate) struct Of {
 #[derive(Debug)]
 pub(crate) struct Recordings {
     pub(crate) of: Of,
-    held: Arc<Held>,
+    held: Arc<OpenSessions>,
     says: Says,
 }
 
 impl Recordings {
-    pub(crate) fn new(of: Of, held: Arc<Held>, says: Says) -> Self {
+    pub(crate) fn new(of: Of, held: Arc<OpenSessions>, says: Says) -> Self {
         Self { of, held, says }
     }
 

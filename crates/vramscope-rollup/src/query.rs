@@ -21,7 +21,7 @@ use vramscope_fleet::{RankFile, RankRow, RankSummary};
 use crate::answers::{AnswerFormat, Answers};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
-use crate::reading::{Held, ReadingOptions};
+use crate::reading::{OpenSessions, ReadingOptions};
 use crate::scan::{ROWS, Said, Says};
 use crate::tables::SqlTable;
 
@@ -213,7 +213,7 @@ impl Job {
     pub(crate) async fn frame(
         &self,
         sql: &str,
-        held: &Arc<Held>,
+        held: &Arc<OpenSessions>,
         says: &Says,
     ) -> Result<DataFrame, QueryError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,4 @@
-//! [`ReadingOptions`]: options for reading recordings. [`Held`]: recordings that are not read, because they are open in this process.
+//! [`ReadingOptions`]: options for reading recordings. [`OpenSessions`]: recordings that are not read, because they are open in this process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use vramscope_session::Session;
 use vramscope_trace::formats::ReadOptions;
 
 /// Recordings that are open in this process, by the names of their files. A query does not read these files.
-pub type Held = HashMap<String, Arc<Session>>;
+pub type OpenSessions = HashMap<String, Arc<Session>>;
 
 /// Options for reading recordings, as data that can be sent to other machines.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use vramscope_analysis::Cancel;
 
 use crate::query::{Job, QueryError};
-use crate::reading::Held;
+use crate::reading::OpenSessions;
 use crate::scan::{Said, Says};
 use crate::tables::SqlTable;
 
@@ -70,7 +70,13 @@ impl Job {
     ///
     /// # Errors
     /// The statement is not a valid read-only query, it takes too long, or it was cancelled.
-    pub fn rows(&self, sql: &str, held: Held, bounds: Bounds, cancel: &Cancel) -> Result<Rows, QueryError> {
+    pub fn rows(
+        &self,
+        sql: &str,
+        held: OpenSessions,
+        bounds: Bounds,
+        cancel: &Cancel,
+    ) -> Result<Rows, QueryError> {
         let runtime = Runtime::new()?;
         let (job, sql) = (self.clone(), sql.to_owned());
         let answered = runtime.block_on(async {
@@ -97,7 +103,12 @@ impl Job {
         answered
     }
 
-    async fn first_rows(&self, sql: &str, held: &Arc<Held>, bounds: Bounds) -> Result<Rows, QueryError> {
+    async fn first_rows(
+        &self,
+        sql: &str,
+        held: &Arc<OpenSessions>,
+        bounds: Bounds,
+    ) -> Result<Rows, QueryError> {
         let says = Says::default();
         let frame = self.frame(sql, held, &says).await?;
         let column = |field: &Arc<Field>| RowColumn {

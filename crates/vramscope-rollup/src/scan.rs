@@ -32,7 +32,7 @@ use vramscope_export::{Table, arrow_batches, arrow_summaries};
 use vramscope_fleet::{RankFile, RankRow, WorkOptions, read as read_recording, summaries, summarize};
 use vramscope_report::Names;
 
-use crate::reading::{Held, ReadingOptions};
+use crate::reading::{OpenSessions, ReadingOptions};
 use crate::store::Stores;
 use crate::tables::{SqlTable, WHOSE, rows};
 
@@ -105,7 +105,7 @@ impl Says {
 #[derive(Debug, Clone)]
 pub(crate) struct RecordingsSource {
     wanted: Arc<Wanted>,
-    held: Arc<Held>,
+    held: Arc<OpenSessions>,
     says: Says,
     schema: TableSchema,
     most_rows: usize,
@@ -114,7 +114,7 @@ pub(crate) struct RecordingsSource {
 
 impl ScanData {
     /// Returns the scan as a part of a plan.
-    pub(crate) fn plan(self, held: Arc<Held>, says: Says) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn plan(self, held: Arc<OpenSessions>, says: Says) -> Arc<dyn ExecutionPlan> {
         let schema = self.wanted.table.projected(&self.wanted.columns);
         let source = RecordingsSource {
             wanted: Arc::new(self.wanted),
@@ -231,7 +231,7 @@ struct Rows<'s> {
     own: Vec<usize>,
     schema: SchemaRef,
     most_rows: usize,
-    held: &'s Held,
+    held: &'s OpenSessions,
     says: &'s Says,
     out: &'s Sender<Result<RecordBatch>>,
     /// The number of rows still needed.

@@ -21,7 +21,7 @@ const ON_A_HOST: u64 = 8;
 
 /// The changes and their ranks; all other ranks are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct JobPlan {
     /// Number of ranks, a multiple of eight.
     pub ranks: u64,
     /// The rank that leaks: all others free the leaked allocations.
@@ -47,7 +47,7 @@ impl Chance {
     }
 }
 
-impl Plan {
+impl JobPlan {
     /// Creates a plan for this number of ranks, a multiple of eight.
     pub fn new(ranks: u64, seed: u64) -> Self {
         let mut chance = Chance(seed);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use vramscope_analysis::{Allocation, Cancel, Moment, Origin};
+use vramscope_analysis::{Cancel, Moment, Origin, RecordedAllocation};
 use vramscope_basics::lock;
 use vramscope_report::Names;
 use vramscope_trace::{Category, StackId};
@@ -76,7 +76,7 @@ impl OpenDevice {
     }
 
     /// The moments of the allocation and its free. `None` if it was live before recording or never freed.
-    fn lifetime(a: &Allocation) -> Option<(Moment, Moment)> {
+    fn lifetime(a: &RecordedAllocation) -> Option<(Moment, Moment)> {
         (a.origin == Origin::Recorded && a.freed != Moment::NEVER).then_some((a.from, a.freed))
     }
 }
@@ -310,7 +310,7 @@ mod tests {
         let file = open("leak.pickle");
         let device = &file.devices[0];
         let allocations = &device.history().allocations;
-        let naive = |holds: &dyn Fn(&Allocation) -> bool| -> Vec<usize> {
+        let naive = |holds: &dyn Fn(&RecordedAllocation) -> bool| -> Vec<usize> {
             (0..allocations.len()).filter(|&id| holds(&allocations[id])).collect()
         };
         let end = device.history().end();

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Allocation, AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf,
-    Moment, NodeKind, Origin, Paths, Side, Steps, changed_holders, compared_call_tree, holders_among,
-    holders_of_both as of_both,
+    AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
+    NodeKind, Origin, Paths, RecordedAllocation, Side, Steps, changed_holders, compared_call_tree,
+    holders_among, holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
 use vramscope_trace::{Category, FrameId, PoolId, StackId};
@@ -97,7 +97,7 @@ impl<'f> Zoom<'f> {
         Self { paths, path: steps.iter().map_while(node).collect(), shared: HashMap::new() }
     }
 
-    fn shared(&mut self, a: &Allocation) -> usize {
+    fn shared(&mut self, a: &RecordedAllocation) -> usize {
         let Self { paths, path, shared } = self;
         *shared.entry((a.origin, a.stack)).or_insert_with(|| {
             let nodes = paths.path(Some(a.origin), a.stack).nodes;

@@ -102,7 +102,7 @@ mod tests {
     use serde_json::Value;
     use vramscope_fleet::{Rank, summarize};
     use vramscope_report::Advice;
-    use vramscope_testing::fleet::{Plan, base};
+    use vramscope_testing::fleet::{JobPlan, base};
     use vramscope_trace::formats::read;
 
     use super::*;
@@ -110,7 +110,7 @@ mod tests {
     const RANKS: u64 = 16;
 
     /// A job with every kind of problem, with ranks numbered from 10.
-    fn fleet(plan: &Plan) -> Fleet {
+    fn fleet(plan: &JobPlan) -> Fleet {
         let folder = tempfile::tempdir().unwrap();
         plan.write(folder.path(), &base());
         let rows = (0..RANKS).map(|number| {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn ranks_are_told_by_their_positions() {
-        let plan = Plan::new(RANKS, 3);
+        let plan = JobPlan::new(RANKS, 3);
         let fleet = fleet(&plan);
         let answers = FleetAnswers {
             paths: &[],

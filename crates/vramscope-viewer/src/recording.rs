@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use vramscope_analysis::{Cancel, IdleMemory, OutOfMemory, Timeline, at_once};
+use vramscope_analysis::{Cancel, IdleMemory, OomExplanation, Timeline, at_once};
 use vramscope_report::{Answers, Names, findings};
 use vramscope_session::{ReportAnswer, ReportRequest, Session};
 use vramscope_trace::formats::Recording;
@@ -125,7 +125,7 @@ const MOST_HOLDERS: usize = 20;
 const MOST_PINS: usize = 3;
 
 /// The amount of free memory between blocks, and the lines that pin most of it.
-fn pinned(names: &Names<'_>, oom: &OutOfMemory) -> Vec<String> {
+fn pinned(names: &Names<'_>, oom: &OomExplanation) -> Vec<String> {
     let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| findings::pin(names, pin));
     let told = (!oom.pins.lines.is_empty()).then(|| findings::pinned(&oom.pins));
     told.into_iter().chain(lines).collect()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Allocation, History, Origin, for_each_with_pool};
+use vramscope_analysis::{History, Origin, RecordedAllocation, for_each_with_pool};
 use vramscope_trace::{PoolId, Purpose, StringId, TensorNote};
 
 use crate::protocol::Tags;
@@ -131,7 +131,7 @@ impl TagTable {
 
     /// The entry of an allocation: its recorded tags. Without a recorded pool, uses `around`, the pool of the surrounding
     /// segment.
-    fn of_allocation(&mut self, a: &Allocation, around: Option<[u64; 2]>) -> u32 {
+    fn of_allocation(&mut self, a: &RecordedAllocation, around: Option<[u64; 2]>) -> u32 {
         let Some(recorded) = a.tags else {
             let told = (a.origin == Origin::EndState).then(|| self.of_blocks.get(&a.address).copied());
             let (layer, user_metadata) = told.flatten().unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::categories::phases::{
 };
 use crate::categories::rules::{Basis, CATEGORY_RULES, CategoryRule, decide};
 use crate::categories::signs::{Sign, Signs, StackSigns};
-use crate::history::{Allocation, History, Moment};
+use crate::history::{History, Moment, RecordedAllocation};
 
 /// The inferred category of each recorded allocation.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Inferred {
         self.of_event.get(event as usize).copied()
     }
 
-    fn set(&mut self, a: &Allocation, verdict: u8) {
+    fn set(&mut self, a: &RecordedAllocation, verdict: u8) {
         if let Some(slot) = self.of_event.get_mut(event(a) as usize) {
             *slot = verdict;
         }
@@ -96,7 +96,7 @@ impl Inferred {
     }
 
     /// Returns the rule that determined the category of a recorded allocation, and its basis.
-    pub(super) fn verdict(&self, a: &Allocation) -> Option<(&'static CategoryRule, Basis)> {
+    pub(super) fn verdict(&self, a: &RecordedAllocation) -> Option<(&'static CategoryRule, Basis)> {
         let number = self.at(event(a))?;
         let rule = CATEGORY_RULES.get((number & !LIKE_OTHERS) as usize)?;
         let basis = match self.phases {
@@ -111,7 +111,7 @@ impl Inferred {
 /// The stack and the requested size, which allocations of one kind share.
 type Likeness = (Option<StackId>, u64);
 
-fn likeness(a: &Allocation) -> Likeness {
+fn likeness(a: &RecordedAllocation) -> Likeness {
     (a.stack, a.requested)
 }
 
@@ -238,7 +238,7 @@ impl Known {
         }
     }
 
-    fn facts(&self, phases: &Phases, a: &Allocation, interval: PhaseInterval) -> AllocationFacts {
+    fn facts(&self, phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> AllocationFacts {
         let signs = self.signs.get(a.stack);
         AllocationFacts {
             signs,
@@ -263,7 +263,7 @@ impl Known {
     fn allocated(
         &self,
         phases: &Phases,
-        a: &Allocation,
+        a: &RecordedAllocation,
         interval: PhaseInterval,
         signs: StackSigns,
     ) -> AllocatedIn {
@@ -308,7 +308,7 @@ impl Known {
         }
     }
 
-    fn turn(&self, a: &Allocation, interval: PhaseInterval) -> Turn {
+    fn turn(&self, a: &RecordedAllocation, interval: PhaseInterval) -> Turn {
         match (interval.after_backward, interval.next_phase) {
             (true, Some(Phase::Optimizer)) => Turn::BeforeOptimizer,
             (true, _) => Turn::AfterBackward,
@@ -328,7 +328,12 @@ impl Known {
         }
     }
 
-    fn forward_stack(&self, a: &Allocation, interval: PhaseInterval, signs: StackSigns) -> ForwardStack {
+    fn forward_stack(
+        &self,
+        a: &RecordedAllocation,
+        interval: PhaseInterval,
+        signs: StackSigns,
+    ) -> ForwardStack {
         match a.stack {
             Some(stack) if !interval.is_before_backward() && self.growing.contains(&stack) => {
                 ForwardStack::Grows
@@ -341,7 +346,7 @@ impl Known {
     }
 
     /// Returns when `a`, which was made in a forward pass or between passes, was freed.
-    fn pass_free(&self, phases: &Phases, a: &Allocation, interval: PhaseInterval) -> PassFree {
+    fn pass_free(&self, phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> PassFree {
         match pass_end(phases, a, interval) {
             PassEnd::Within => PassFree::Within(self.ahead(interval)),
             PassEnd::Before => PassFree::Before(self.ahead(interval)),
@@ -358,7 +363,7 @@ impl Known {
 
     /// Whether the backward pass retained another tensor of the same size (or twice the bytes) that the forward pass made soon
     /// after `a`. A softmax makes such a tensor from its argument, in the same precision or in one with twice as many bytes.
-    fn is_turned_into_another(&self, a: &Allocation, interval: PhaseInterval) -> bool {
+    fn is_turned_into_another(&self, a: &RecordedAllocation, interval: PhaseInterval) -> bool {
         let after = self.kept.partition_point(|&(made, _)| made <= event(a));
         let soon = self.kept[after..].iter().take(SOON).take_while(|&&(made, _)| made < interval.backward.0);
         soon.into_iter().any(|&(_, size)| {
@@ -438,7 +443,7 @@ enum PassEnd {
 }
 
 /// Returns when `a`, which was made in a forward pass or between passes, was freed.
-fn pass_end(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> PassEnd {
+fn pass_end(phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> PassEnd {
     if let Some(freed) = open_free(phases, a, interval) {
         return PassEnd::Open(freed);
     }
@@ -454,13 +459,13 @@ fn pass_end(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> PassEnd
 }
 
 /// Returns when `a` was freed if the recording ends too early to show its end.
-fn open_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Option<OpenFree> {
+fn open_free(phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> Option<OpenFree> {
     let freed = if a.freed == Moment::NEVER { OpenFree::Never } else { OpenFree::AtEnd };
     phases.is_open(a, interval).then_some(freed)
 }
 
 /// Returns when `a`, which was made during setup or by the optimizer, was freed.
-fn step_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> StepFree {
+fn step_free(phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> StepFree {
     match phases.freed(a, interval) {
         freed if freed < interval.last => StepFree::Within,
         freed if freed < interval.end => StepFree::AtEnd,
@@ -471,7 +476,7 @@ fn step_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> StepFr
 }
 
 /// Returns when `a`, which was made in a backward pass, was freed.
-fn backward_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> BackwardFree {
+fn backward_free(phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> BackwardFree {
     match step_free(phases, a, interval) {
         StepFree::Within => BackwardFree::Within,
         StepFree::AtEnd => BackwardFree::AtEnd,
@@ -485,7 +490,7 @@ fn backward_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Ba
 }
 
 /// Returns when `a`, which was recomputed in a backward pass, was freed.
-fn recompute_free(a: &Allocation, interval: PhaseInterval) -> RecomputeFree {
+fn recompute_free(a: &RecordedAllocation, interval: PhaseInterval) -> RecomputeFree {
     match event_before(a.freed) {
         freed if freed < interval.next => RecomputeFree::Within,
         _ if interval.next == NEVER => RecomputeFree::Open,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use vramscope_trace::{Category, Phase};
 
-use crate::history::{Allocation, History, Moment, Origin, Peak};
+use crate::history::{History, Moment, Origin, Peak, RecordedAllocation};
 
 pub(crate) use iterations::iteration_starts;
 pub(crate) use phases::{InferredPhase, PhasesFrom};
@@ -93,7 +93,7 @@ impl AllocationCategories {
     /// Returns the category of `allocation`. Without a recorded category, memory that was live before recording began is
     /// [`Category::Preexisting`]. If no category can be inferred, it is [`Category::Unknown`].
     #[must_use]
-    pub fn category(&self, allocation: &Allocation) -> Category {
+    pub fn category(&self, allocation: &RecordedAllocation) -> Category {
         self.tags.category(allocation).unwrap_or_else(|| match self.verdict(allocation) {
             None => Category::Preexisting,
             Some((rule, _)) => rule.category,
@@ -102,7 +102,7 @@ impl AllocationCategories {
 
     /// Returns the reason for the [`category`](Self::category) of `allocation`.
     #[must_use]
-    pub fn reason(&self, allocation: &Allocation) -> Reason {
+    pub fn reason(&self, allocation: &RecordedAllocation) -> Reason {
         match (self.tags.category(allocation), self.verdict(allocation)) {
             (Some(_), _) => Reason::Said,
             (None, None) => Reason::Preexisting,
@@ -112,12 +112,12 @@ impl AllocationCategories {
 
     /// Returns the path of the module that made `allocation`; empty for the outermost module.
     #[must_use]
-    pub fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
+    pub fn layer(&self, allocation: &RecordedAllocation) -> Option<&Arc<str>> {
         self.tags.layer(allocation)
     }
 
     /// Sums `allocations` by category and reason, most bytes first.
-    pub fn reasons<'h>(&self, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<ReasonGroup> {
+    pub fn reasons<'h>(&self, allocations: impl Iterator<Item = &'h RecordedAllocation>) -> Vec<ReasonGroup> {
         let mut groups: Vec<ReasonGroup> = Vec::new();
         for a in allocations {
             let (category, reason) = (self.category(a), self.reason(a));
@@ -135,7 +135,7 @@ impl AllocationCategories {
 
     /// Returns the phase of a training step in which `allocation` was made, if recorded.
     #[must_use]
-    pub fn phase(&self, allocation: &Allocation) -> Option<Phase> {
+    pub fn phase(&self, allocation: &RecordedAllocation) -> Option<Phase> {
         self.tags.phase(allocation)
     }
 
@@ -175,7 +175,7 @@ impl AllocationCategories {
         self.inferred.starts()
     }
 
-    fn verdict(&self, allocation: &Allocation) -> Option<(&'static CategoryRule, Basis)> {
+    fn verdict(&self, allocation: &RecordedAllocation) -> Option<(&'static CategoryRule, Basis)> {
         match allocation.origin {
             Origin::Recorded => self.inferred.verdict(allocation),
             Origin::EndState | Origin::FreeOnly => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use vramscope_trace::{Category, Phase, Purpose, StringId, Trace};
 
-use crate::history::{Allocation, History, Origin};
+use crate::history::{History, Origin, RecordedAllocation};
 
 /// The recorded properties of a device's allocations, from the texts that the Python package writes ([`Purpose`]) or from the
 /// categories of PyTorch's profiler.
@@ -42,21 +42,21 @@ impl Tags {
     }
 
     /// Returns the recorded category of `allocation`.
-    pub(super) fn category(&self, allocation: &Allocation) -> Option<Category> {
+    pub(super) fn category(&self, allocation: &RecordedAllocation) -> Option<Category> {
         self.known(allocation)?.category
     }
 
     /// Returns the path of the module that made `allocation`; empty for the outermost module.
-    pub(super) fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
+    pub(super) fn layer(&self, allocation: &RecordedAllocation) -> Option<&Arc<str>> {
         self.known(allocation)?.layer.as_ref()
     }
 
     /// Returns the phase of a training step in which `allocation` was made.
-    pub(super) fn phase(&self, allocation: &Allocation) -> Option<Phase> {
+    pub(super) fn phase(&self, allocation: &RecordedAllocation) -> Option<Phase> {
         self.known(allocation)?.phase
     }
 
-    fn known(&self, allocation: &Allocation) -> Option<&Known> {
+    fn known(&self, allocation: &RecordedAllocation) -> Option<&Known> {
         match (allocation.origin, allocation.tags) {
             (Origin::Recorded, Some(tags)) => self.of_tags.get(tags.index()),
             (Origin::EndState, _) => self.of_blocks.get(&allocation.address),

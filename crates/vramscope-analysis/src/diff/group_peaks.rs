@@ -8,7 +8,7 @@ use vramscope_trace::Trace;
 use super::holder_changes::{HolderChange, HoldersOf, IsMarked, Matched, matched_holders};
 use crate::basics::{Both, Cancel, Side};
 use crate::groups::{AllocationProperties, Amount, By, Grouping, Holder};
-use crate::history::{Allocation, History, Interval, LifetimeChange, LifetimeChanges, Moment};
+use crate::history::{History, Interval, LifetimeChange, LifetimeChanges, Moment, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// The part of a recording in which the peak of each group is determined.
@@ -121,7 +121,7 @@ impl<'h> IntervalParts<'h> {
     ) -> Option<Vec<(Amount, Moment)>> {
         let Self { history, interval, .. } = self;
         let rows_of_parts: Vec<usize> = (0..self.group_of.len()).map(row_of).collect();
-        let allocation = |number: u32| -> &Allocation {
+        let allocation = |number: u32| -> &RecordedAllocation {
             &history.allocations[interval.allocations[number as usize] as usize]
         };
         let numbers = 0..interval.allocations.len() as u32;

@@ -11,7 +11,7 @@ use crate::basics::{Both, Side};
 use crate::categories::AllocationCategories;
 use crate::findings::{LeakSuspect, leak_suspects};
 use crate::groups::Amount;
-use crate::history::{Allocation, History, Moment, Origin};
+use crate::history::{History, Moment, Origin, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// Allocations of one stack in two recordings; also of one category, if both recordings have categories.
@@ -219,7 +219,7 @@ impl StackComparison {
 /// Whether most bytes at the moment have a known category.
 fn tells_categories(at: &SideAt<'_>) -> bool {
     let held = || at.history.allocated_at(at.moment);
-    let is_told = |allocation: &&Allocation| at.categories.category(allocation).is_told();
+    let is_told = |allocation: &&RecordedAllocation| at.categories.category(allocation).is_told();
     let told: u64 = held().filter(is_told).map(|a| a.size).sum();
     let all: u64 = held().map(|a| a.size).sum();
     told > all / 2
@@ -238,7 +238,7 @@ struct Sum {
 fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
     let mut sums: HashMap<Key, Sum> = HashMap::new();
     for allocation in &at.history.allocations {
-        let Allocation { size: bytes, requested, .. } = *allocation;
+        let RecordedAllocation { size: bytes, requested, .. } = *allocation;
         let stack = at.history.stack_of(allocation);
         let category = has_categories.then(|| at.categories.category(allocation));
         let sum = sums.entry((stack, allocation.origin == Origin::FreeOnly, category)).or_default();

@@ -5,7 +5,7 @@ use vramscope_trace::{Action, Category, StackId};
 
 use super::{NoEstimate, Unrecorded};
 use crate::categories::{AllocationCategories, PassPhase};
-use crate::history::{Allocation, History, LifetimeChange, LifetimeChanges, Moment};
+use crate::history::{History, LifetimeChange, LifetimeChanges, Moment, RecordedAllocation};
 
 /// An allocation of the program.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ impl<'h> Program<'h> {
             let after = passes.partition_point(|pass| pass.from <= moment);
             after.checked_sub(1).map_or(PassPhase::Setup, |at| passes[at].phase)
         };
-        let item = |(id, a): (u32, &Allocation)| Item {
+        let item = |(id, a): (u32, &RecordedAllocation)| Item {
             from: a.from,
             to: a.freed,
             size: a.size,

@@ -27,7 +27,7 @@ use vramscope_trace::{AllocationAccesses, Category, StackId, Trace};
 
 use crate::basics::{Column, RangeMax};
 use crate::groups::{AllocationProperties, By, HolderKey, stack_key};
-use crate::history::{Allocation, History, LifetimeChange, LifetimeChanges, Moment, Origin, Peak};
+use crate::history::{History, LifetimeChange, LifetimeChanges, Moment, Origin, Peak, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// A finding that lowers the peak by less than this part of it is left out.
@@ -53,7 +53,7 @@ impl Uses {
     /// Returns the uses of an allocation. `None` if its accesses are unknown: the recording has no accesses, or the allocation is older than
     /// the recording. `Some(None)` if it was never accessed.
     #[must_use]
-    pub fn of(history: &History, a: &Allocation) -> Option<Option<Self>> {
+    pub fn of(history: &History, a: &RecordedAllocation) -> Option<Option<Self>> {
         let all = &history.trace().accesses.as_ref()?.allocations;
         let event = (a.origin == Origin::Recorded).then(|| a.from.event()).flatten()?;
         let key = (history.device().device, event);
@@ -186,7 +186,7 @@ impl IdleMemory {
         history: &History,
         frames: &Frames,
         known: &impl AllocationProperties,
-        takes: impl Fn(&Allocation) -> bool,
+        takes: impl Fn(&RecordedAllocation) -> bool,
     ) -> Option<Self> {
         let accesses = history.trace().accesses.as_ref()?;
         let bits = history.allocations.iter().fold(0, |bits, a| bits | a.size);
@@ -284,7 +284,7 @@ fn is_in_module(history: &History, stack: StackId) -> bool {
 /// The idle intervals of an allocation. Empty ones are left out.
 fn idle_intervals(
     history: &History,
-    a: &Allocation,
+    a: &RecordedAllocation,
     uses: Option<Uses>,
     category: impl Fn() -> Category,
     is_result: impl FnOnce() -> bool,
@@ -364,7 +364,7 @@ impl Groups<'_> {
     fn of(
         &mut self,
         kind: IdleKind,
-        a: &Allocation,
+        a: &RecordedAllocation,
         category: Category,
         layer: impl Fn() -> Option<Arc<str>>,
     ) -> &mut Group {
@@ -400,7 +400,7 @@ impl Groups<'_> {
 }
 
 impl Group {
-    fn add(&mut self, kind: IdleKind, a: &Allocation, interval: IdleInterval, uses: Option<Uses>) {
+    fn add(&mut self, kind: IdleKind, a: &RecordedAllocation, interval: IdleInterval, uses: Option<Uses>) {
         let IdleInterval { allocation: id, from, to } = interval;
         // At the moment of an access, the allocation is in use.
         let (first, end) = match kind {

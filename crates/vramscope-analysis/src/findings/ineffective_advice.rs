@@ -3,7 +3,7 @@
 use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::StackId;
 
-use super::out_of_memory::OutOfMemory;
+use super::out_of_memory::OomExplanation;
 
 /// A recommended setting without effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct IneffectiveAdvice {
 
 impl IneffectiveAdvice {
     /// The recommended setting after `oom`; `helps` is the result of a replay with it, if one is known.
-    pub(crate) fn of(policy: &Policy, oom: &OutOfMemory, helps: Option<bool>) -> Option<Self> {
+    pub(crate) fn of(policy: &Policy, oom: &OomExplanation, helps: Option<bool>) -> Option<Self> {
         let release = policy.release()?;
         let (setting, was_on) = if release < TorchRelease::new(2, 2) {
             ("max_split_size_mb", policy.max_split_size.is_some())

@@ -9,7 +9,7 @@ use vramscope_trace::{Action, StackId};
 
 use super::fragmentation::Request;
 use super::oom_causes::Pending;
-use crate::history::{Allocation, FreeBlock, History, Layout, is_release};
+use crate::history::{FreeBlock, History, Layout, RecordedAllocation, is_release};
 
 /// A free block that fits a failed request, and was not yet free when the allocator looked for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl<'h> Waited<'h> {
     }
 
     /// Whether the block became free only within the request.
-    fn is_late(&self, a: &Allocation) -> bool {
+    fn is_late(&self, a: &RecordedAllocation) -> bool {
         let Some((freed, to)) = a.freed.event().zip(a.to.event()) else { return false };
         let stack = |e| self.history.device().events.get(e).stack;
         let is_at_once = || to <= freed + 1 && stack(freed) == stack(to);
@@ -61,7 +61,7 @@ impl<'h> Waited<'h> {
     /// The bytes that waited, in the layout after the request.
     pub(super) fn pending(&self, layout: &Layout<'_>, request: Request) -> Pending {
         let usable = self.usable(layout, request);
-        let is_fitting = |a: &&Allocation| usable.iter().any(|free| free.contains(a.address));
+        let is_fitting = |a: &&RecordedAllocation| usable.iter().any(|free| free.contains(a.address));
         let late = self.history.allocations.iter().filter(|_| !usable.is_empty()).filter(|a| self.is_late(a));
         let counters = layout.counters();
         Pending {
@@ -85,7 +85,7 @@ impl LateBlock {
     pub(super) fn of(waited: &Waited<'_>, layout: &Layout<'_>, request: Request) -> Option<Self> {
         let &Waited { history, event, .. } = waited;
         let moment = layout.moment();
-        let late: Vec<&Allocation> = history
+        let late: Vec<&RecordedAllocation> = history
             .allocations
             .iter()
             .filter(|a| (a.is_active_at(moment) && !a.is_allocated_at(moment)) || waited.is_late(a))

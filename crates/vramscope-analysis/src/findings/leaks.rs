@@ -27,7 +27,7 @@ use vramscope_trace::{Action, FrameId, StackId};
 
 use crate::categories::{AllocationCategories, StackIterations};
 use crate::groups::{graph_pools, pools_of};
-use crate::history::{Allocation, History, Moment};
+use crate::history::{History, Moment, RecordedAllocation};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
 
@@ -77,7 +77,7 @@ pub struct LeakSuspect {
 
 impl LeakSuspect {
     /// Whether the suspect retains this allocation.
-    pub fn keeps(&self, a: &Allocation) -> bool {
+    pub fn keeps(&self, a: &RecordedAllocation) -> bool {
         let is_its_own = a.stack.is_some_and(|stack| self.stacks.binary_search(&stack).is_ok());
         is_its_own && !a.is_preexisting() && a.to > self.end
     }
@@ -160,7 +160,7 @@ pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     }
     // The failed request may have a different number of compiled frames, so lines are compared.
     let Some(line) = frames.own_frame(history.trace(), stack) else { return false };
-    let is_at_line = |a: &&Allocation| {
+    let is_at_line = |a: &&RecordedAllocation| {
         alloc_stack(history, a).and_then(|stack| frames.own_frame(history.trace(), stack)) == Some(line)
     };
     let kept = history.recorded().filter(is_at_line).filter(|a| a.size == size).count() as u64;
@@ -336,7 +336,7 @@ impl Falls {
 }
 
 /// Returns the stack that allocated `a`, if recorded.
-fn alloc_stack(history: &History, a: &Allocation) -> Option<StackId> {
+fn alloc_stack(history: &History, a: &RecordedAllocation) -> Option<StackId> {
     history.stack_of(a).filter(|_| !a.is_preexisting())
 }
 
@@ -417,7 +417,7 @@ impl Steps {
     pub fn measure_leaks(&self, history: &History, leaks: &mut [LeakSuspect]) {
         // All leaks belong to the same run.
         let Some(end) = leaks.first().map(|leak| leak.end).filter(|_| !self.steps.is_empty()) else { return };
-        let kept: Vec<&Allocation> = history.allocations.iter().filter(|a| a.to > end).collect();
+        let kept: Vec<&RecordedAllocation> = history.allocations.iter().filter(|a| a.to > end).collect();
         for leak in leaks {
             let mut made = vec![0; self.steps.len()];
             for a in kept.iter().filter(|a| leak.keeps(a)) {

@@ -33,7 +33,7 @@ pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub(crate) use oom_causes::{Failing, Inside, OWN_CONTEXT, Pending};
 pub use oom_causes::{OomCause, OomCauseKind, OomCauses};
 pub(crate) use out_of_memory::is_at_limit;
-pub use out_of_memory::{OutOfMemory, ooms};
+pub use out_of_memory::{OomExplanation, ooms};
 pub use pins::{Pin, Pins};
 pub use referrers::{ReferredTensor, referred_tensors, tensor_text};
 pub(crate) use stranded::stranded_cache;

@@ -20,7 +20,7 @@ pub(crate) fn is_at_limit(policy: &Policy, rounded: u64, device_free: u64) -> bo
 
 /// A failed request, with the memory state at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutOfMemory {
+pub struct OomExplanation {
     /// The event index.
     pub event: usize,
     /// Time in microseconds since the Unix epoch, if recorded.
@@ -49,7 +49,7 @@ pub struct OutOfMemory {
     pub late_block: Option<LateBlock>,
 }
 
-impl OutOfMemory {
+impl OomExplanation {
     /// Whether the device's free bytes and the unused reserved bytes together were enough for the request.
     pub fn enough_in_total(&self) -> bool {
         self.device_free.saturating_add(self.fragmentation.external) >= self.request.bytes
@@ -74,7 +74,7 @@ const MOST_EXPLAINED: usize = 20;
 ///
 /// The causes are only those that the allocator's state shows. [`Summary`](crate::Summary) also weighs leaks, and replays the
 /// first failure without single settings.
-pub fn ooms(history: &History, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
+pub fn ooms(history: &History, frames: &Frames) -> (Vec<OomExplanation>, usize) {
     let actions = history.device().events.actions().iter().enumerate();
     let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
     let explained =
@@ -82,7 +82,7 @@ pub fn ooms(history: &History, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
     (explained, events.count())
 }
 
-fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
+fn explain(history: &History, frames: &Frames, event: usize) -> OomExplanation {
     let e = history.device().events.get(event);
     let tags = history.trace().tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
@@ -104,7 +104,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         pending: waited.pending(&layout, request),
         idle: idle(history, &layout, event, request),
     };
-    OutOfMemory {
+    OomExplanation {
         event,
         time_us: e.time_us,
         request,

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 use vramscope_trace::StackId;
 
 use crate::groups::{By, HolderKey, stack_key};
-use crate::history::{Allocation, History, Layout, Origin};
+use crate::history::{History, Layout, Origin, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// A line of the user's code whose active blocks pin free memory.
@@ -65,7 +65,7 @@ impl Pins {
     pub(crate) fn of<'a>(
         history: &History,
         frames: &Frames,
-        segments: impl Iterator<Item = (Range<u64>, Vec<&'a Allocation>)>,
+        segments: impl Iterator<Item = (Range<u64>, Vec<&'a RecordedAllocation>)>,
     ) -> Self {
         let mut lines =
             Lines { history, frames, of_stack: HashMap::new(), of_key: HashMap::new(), all: Vec::new() };
@@ -79,12 +79,17 @@ impl Pins {
         pins
     }
 
-    fn add(&mut self, lines: &mut Lines<'_>, &Range { start, end }: &Range<u64>, blocks: &[&Allocation]) {
+    fn add(
+        &mut self,
+        lines: &mut Lines<'_>,
+        &Range { start, end }: &Range<u64>,
+        blocks: &[&RecordedAllocation],
+    ) {
         let mut at = start;
         let mut free = 0;
         // The line of the previous block, with the start of its uninterrupted run of blocks.
         let mut run: Option<(usize, u64)> = None;
-        let mut last: Option<&Allocation> = None;
+        let mut last: Option<&RecordedAllocation> = None;
         let mut is_one_line = true;
         for &block in blocks {
             let line = lines.number(block);
@@ -148,7 +153,7 @@ struct Line {
 }
 
 impl Lines<'_> {
-    fn number(&mut self, a: &Allocation) -> usize {
+    fn number(&mut self, a: &RecordedAllocation) -> usize {
         let stack = self.history.stack_of(a);
         if let Some(&number) = self.of_stack.get(&(a.origin, stack)) {
             return number;
@@ -183,7 +188,7 @@ impl Line {
     }
 
     /// Counts a block of this line that is next to a hole. A block may be next to two holes.
-    fn beside(&mut self, block: &Allocation) {
+    fn beside(&mut self, block: &RecordedAllocation) {
         if self.counted.replace(block.address) == Some(block.address) {
             return;
         }

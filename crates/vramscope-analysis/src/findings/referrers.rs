@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use vramscope_trace::{StringId, TensorNote};
 
-use crate::history::{Allocation, History, Moment, Origin};
+use crate::history::{History, Moment, Origin, RecordedAllocation};
 
 /// An allocation with a tensor to which Python objects referred at the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct ReferredTensor {
     /// The index of the allocation in [`History::allocations`].
     pub allocation: usize,
     /// The allocation itself.
-    pub of: Allocation,
+    pub of: RecordedAllocation,
     /// The text of its [`TensorNote`].
     pub text: StringId,
 }
 
 /// Returns the text with the [`TensorNote`] of an allocation, if the program described it.
-pub fn tensor_text(history: &History, a: &Allocation) -> Option<StringId> {
+pub fn tensor_text(history: &History, a: &RecordedAllocation) -> Option<StringId> {
     let trace = history.trace();
     let text = match (a.origin, a.tags) {
         (Origin::Recorded, Some(tags)) => trace.tags.get(tags).user_metadata,
@@ -35,7 +35,7 @@ pub fn tensor_text(history: &History, a: &Allocation) -> Option<StringId> {
 pub fn referred_tensors(
     history: &History,
     at: Option<Moment>,
-    takes: impl Fn(&Allocation) -> bool,
+    takes: impl Fn(&RecordedAllocation) -> bool,
 ) -> Vec<ReferredTensor> {
     let trace = history.trace();
     let is_referred = |text: StringId| {
@@ -49,7 +49,7 @@ pub fn referred_tensors(
         return Vec::new();
     }
     let all = history.allocations.iter().enumerate();
-    let may_be = |a: &Allocation| match a.origin {
+    let may_be = |a: &RecordedAllocation| match a.origin {
         Origin::Recorded => a.tags.is_some_and(|tags| of_tags.get(tags.index()) == Some(&true)),
         _ => a.origin == Origin::EndState,
     };

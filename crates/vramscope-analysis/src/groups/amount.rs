@@ -1,6 +1,6 @@
 //! The total size of a set of allocations.
 
-use crate::history::Allocation;
+use crate::history::RecordedAllocation;
 
 /// The total size of a set of allocations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Amount {
     }
 }
 
-impl Allocation {
+impl RecordedAllocation {
     /// Returns the size of this allocation.
     pub(crate) fn amount(&self) -> Amount {
         Amount { bytes: self.size, requested: self.requested, count: 1 }

@@ -6,7 +6,7 @@
 use hashbrown::HashSet;
 use vramscope_trace::{FrameId, PoolId, StackId};
 
-use crate::history::{Allocation, History, Moment, ReservedRange};
+use crate::history::{History, Moment, RecordedAllocation, ReservedRange};
 
 /// One capture of a CUDA graph, or several with no allocation outside of their pool in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,13 +80,13 @@ impl Sums {
 /// Returns the captures of a pool, in order. `inside` are its allocations and `ranges` its segments; `order` has the events of the
 /// allocations of all pools, in order. The recording has `events` events.
 pub(super) fn captures(
-    inside: &[&Allocation],
+    inside: &[&RecordedAllocation],
     ranges: &[&ReservedRange],
     order: &[usize],
     events: usize,
 ) -> Vec<GraphCapture> {
     let recorded = |moment: Moment| moment.event().filter(|&event| event < events);
-    let mut made: Vec<(usize, usize, &Allocation)> = inside
+    let mut made: Vec<(usize, usize, &RecordedAllocation)> = inside
         .iter()
         .filter_map(|a| recorded(a.from).map(|event| (order.partition_point(|&e| e < event), event, *a)))
         .collect();

@@ -5,7 +5,7 @@ use vramscope_trace::{Category, StackId};
 
 use super::keys::{By, Holder, HolderKey, Keys};
 use super::properties::AllocationProperties;
-use crate::history::{Allocation, History, Origin};
+use crate::history::{History, Origin, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// Parts combined into groups.
@@ -77,7 +77,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
 
     /// Returns the part index of an allocation.
     #[inline]
-    pub(crate) fn part(&mut self, id: usize, a: &Allocation) -> usize {
+    pub(crate) fn part(&mut self, id: usize, a: &RecordedAllocation) -> usize {
         let class = self.class(id, a);
         let place = class as usize * self.stacks + a.stack.map_or(0, |stack| stack.index() + 1);
         let Self { table, index, parts, stacks, most_places, .. } = self;
@@ -96,7 +96,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
     }
 
     #[inline]
-    fn class(&mut self, id: usize, a: &Allocation) -> u32 {
+    fn class(&mut self, id: usize, a: &RecordedAllocation) -> u32 {
         match self.by {
             By::Category => {
                 let of = self.known.category(id);
@@ -111,7 +111,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
         }
     }
 
-    fn class_of_step(&mut self, a: &Allocation) -> u32 {
+    fn class_of_step(&mut self, a: &RecordedAllocation) -> u32 {
         let step = self.known.steps().and_then(|all| {
             let is_in = all.steps.get(self.step).is_some_and(|s| s.from < a.from && a.from <= s.to);
             if is_in && a.origin == Origin::Recorded { Some(self.step) } else { all.made_in(a) }
@@ -120,7 +120,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
         self.remembered(step.map_or(0, |n| n + 1), || HolderKey::Step(step))
     }
 
-    fn class_of_alike(&mut self, id: usize, a: &Allocation) -> u32 {
+    fn class_of_alike(&mut self, id: usize, a: &RecordedAllocation) -> u32 {
         let (by, known) = (self.by, self.known);
         let key = || match by {
             By::Pool => HolderKey::Pool(known.pool(id)),

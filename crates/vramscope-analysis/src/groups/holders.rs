@@ -6,7 +6,7 @@ use super::amount::Amount;
 use super::grouping::{Grouped, Grouping};
 use super::keys::{By, Holder};
 use super::properties::{AllocationProperties, KnownProperties, NoProperties};
-use crate::history::{Allocation, History, Layout, Moment};
+use crate::history::{History, Layout, Moment, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// Returns the groups at `moment`, largest first. Their bytes add up to the allocated bytes at that moment.
@@ -45,7 +45,7 @@ pub fn holders_among(
 pub(crate) fn by_line<'h>(
     history: &History,
     frames: &Frames,
-    allocations: impl Iterator<Item = &'h Allocation>,
+    allocations: impl Iterator<Item = &'h RecordedAllocation>,
 ) -> Vec<Holder> {
     // Lines do not depend on properties, so the index is not used.
     group(history, frames, &NoProperties, allocations.map(|a| (0, a)), By::Line)
@@ -55,7 +55,7 @@ fn group<'h>(
     history: &History,
     frames: &Frames,
     known: &impl AllocationProperties,
-    allocations: impl Iterator<Item = (usize, &'h Allocation)>,
+    allocations: impl Iterator<Item = (usize, &'h RecordedAllocation)>,
     by: By,
 ) -> Vec<Holder> {
     let mut parts = Grouping::of(history, known, by, allocations.size_hint().1.unwrap_or(usize::MAX));

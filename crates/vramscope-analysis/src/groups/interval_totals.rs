@@ -10,7 +10,7 @@ use super::grouping::{Grouped, Grouping};
 use super::keys::{By, Holder, HolderKey};
 use super::properties::AllocationProperties;
 use crate::basics::Cancel;
-use crate::history::{Allocation, History, Interval, Origin};
+use crate::history::{History, Interval, Origin, RecordedAllocation};
 use crate::stacks::Frames;
 
 /// The totals of some allocations in an interval.
@@ -57,7 +57,7 @@ impl IntervalTotals {
 
     /// Adds one allocation of the interval.
     #[inline]
-    fn take(&mut self, a: &Allocation, interval: &Interval) {
+    fn take(&mut self, a: &RecordedAllocation, interval: &Interval) {
         let one = a.amount();
         let was_there = a.from <= interval.from;
         let is_gone = a.freed <= interval.to;

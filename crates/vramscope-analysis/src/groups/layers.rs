@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use vramscope_trace::Phase;
 
 use crate::categories::AllocationCategories;
-use crate::history::Allocation;
+use crate::history::RecordedAllocation;
 
 /// A `torch.nn.Module`, with the allocations that it and the modules inside it made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Layer {
 /// it; among siblings, the largest comes first. Allocations that no module made are left out.
 pub(crate) fn layers<'h>(
     categories: &AllocationCategories,
-    allocations: impl Iterator<Item = &'h Allocation>,
+    allocations: impl Iterator<Item = &'h RecordedAllocation>,
 ) -> Vec<Layer> {
     let mut found: HashMap<String, Layer> = HashMap::new();
     for a in allocations {

@@ -50,7 +50,7 @@ pub use keys::{By, Holder, HolderKey, frame_key, stack_key};
 pub use layers::Layer;
 pub(crate) use layers::layers;
 pub use libraries::{LibraryUse, libraries};
-pub use private_pools::PrivatePool;
+pub use private_pools::PrivatePoolUse;
 pub(crate) use private_pools::{pools_of, private_pools};
 pub(crate) use properties::KnownProperties;
 pub use properties::{AllocationProperties, NoProperties};

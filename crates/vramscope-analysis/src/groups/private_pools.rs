@@ -6,11 +6,11 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_trace::PoolId;
 
 use super::captures::{GraphCapture, captures, graph_pools};
-use crate::history::{Allocation, History, Moment, ReservedRange, for_each_with_pool};
+use crate::history::{History, Moment, RecordedAllocation, ReservedRange, for_each_with_pool};
 
 /// A private pool, at the end of the recording and at its peaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrivatePool {
+pub struct PrivatePoolUse {
     /// The pool.
     pub pool: PoolId,
     /// Number of its segments at the end.
@@ -30,7 +30,10 @@ pub struct PrivatePool {
 }
 
 /// Returns the private pools that exist at the end, most reserved bytes first. `pools` has the pool of each allocation.
-pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<PoolId>) -> Vec<PrivatePool> {
+pub(crate) fn private_pools(
+    history: &History,
+    pools: impl Fn(usize) -> Option<PoolId>,
+) -> Vec<PrivatePoolUse> {
     let end = history.end();
     let mut ranges: BTreeMap<PoolId, Vec<&ReservedRange>> = BTreeMap::new();
     for range in &history.reserved {
@@ -38,7 +41,7 @@ pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<P
             ranges.entry(pool).or_default().push(range);
         }
     }
-    let mut inside: HashMap<PoolId, Vec<&Allocation>> = HashMap::new();
+    let mut inside: HashMap<PoolId, Vec<&RecordedAllocation>> = HashMap::new();
     if !ranges.is_empty() {
         for (id, a) in history.allocations.iter().enumerate() {
             if let Some(pool) = pools(id).filter(|pool| ranges.contains_key(pool)) {
@@ -60,7 +63,7 @@ pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<P
             if is_of_graphs { captures(&allocations, &ranges, &order, events) } else { Vec::new() };
         let allocated = || allocations.iter().filter(|a| a.is_allocated_at(end));
         let reserved: Vec<u64> = ranges.iter().filter(|r| r.lives_at(end)).map(|r| r.size).collect();
-        PrivatePool {
+        PrivatePoolUse {
             pool,
             segments: reserved.len(),
             reserved: reserved.iter().sum(),
@@ -71,7 +74,8 @@ pub(crate) fn private_pools(history: &History, pools: impl Fn(usize) -> Option<P
             captures,
         }
     };
-    let mut found: Vec<PrivatePool> = ranges.into_iter().map(of).filter(|pool| pool.reserved > 0).collect();
+    let mut found: Vec<PrivatePoolUse> =
+        ranges.into_iter().map(of).filter(|pool| pool.reserved > 0).collect();
     found.sort_by_key(|pool| (std::cmp::Reverse(pool.reserved), pool.pool));
     found
 }
@@ -92,7 +96,7 @@ pub(crate) fn pools_of(history: &History) -> Vec<Option<PoolId>> {
 
 /// The most bytes of these allocations that are allocated at one moment, and the event of the first such moment; `None` if it is before the
 /// first event.
-pub(super) fn peak(allocations: &[&Allocation]) -> (u64, Option<usize>) {
+pub(super) fn peak(allocations: &[&RecordedAllocation]) -> (u64, Option<usize>) {
     let mut changes: Vec<(Moment, i64)> = allocations
         .iter()
         .flat_map(|a| [(a.from, a.size.cast_signed()), (a.freed, -a.size.cast_signed())])

@@ -4,7 +4,7 @@ use vramscope_trace::{Category, PoolId};
 
 use super::private_pools::peak;
 use crate::categories::AllocationCategories;
-use crate::history::{Allocation, History};
+use crate::history::{History, RecordedAllocation};
 
 /// The allocated bytes of a program with a KV cache: four parts at the end, which add up to all allocated bytes there, and the activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) fn serving_memory(
         return None;
     }
     let mut parts = ServingMemory::default();
-    let mut freed: Vec<&Allocation> = Vec::new();
+    let mut freed: Vec<&RecordedAllocation> = Vec::new();
     for (id, a) in history.allocations.iter().enumerate() {
         let is_kept = a.is_allocated_at(end);
         let part = match categories.category(a) {

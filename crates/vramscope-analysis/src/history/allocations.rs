@@ -28,7 +28,7 @@ use super::skipped::SkippedActions;
 
 /// One allocation: a block from the moment it was allocated to the moment it became available again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allocation {
+pub struct RecordedAllocation {
     /// Device address of the first byte.
     pub address: u64,
     /// Requested bytes.
@@ -65,7 +65,7 @@ pub enum Origin {
     FreeOnly,
 }
 
-impl Allocation {
+impl RecordedAllocation {
     /// Whether the block is allocated at `moment`.
     pub fn is_allocated_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.freed
@@ -182,7 +182,7 @@ pub struct History {
     trace: Arc<Trace>,
     position: usize,
     /// All allocations, in order of first appearance.
-    pub allocations: Vec<Allocation>,
+    pub allocations: Vec<RecordedAllocation>,
     /// All ranges that the allocator reserved, by address and time.
     pub reserved: Vec<ReservedRange>,
     /// The allocator's rules, as far as the recording shows them.
@@ -276,7 +276,7 @@ impl History {
             && !(self.allocations.is_empty()
                 || self.reserved.is_empty()
                 || actions.iter().any(|&a| is_growth(a)));
-        may_lack_segments || self.allocations.iter().any(Allocation::can_learn_size)
+        may_lack_segments || self.allocations.iter().any(RecordedAllocation::can_learn_size)
     }
 
     /// Updates the history with the results of a replay: the kinds of events that were left out, whether the replay reproduces
@@ -295,7 +295,7 @@ impl History {
     }
 
     /// Returns the allocation that event `event` allocates or frees.
-    pub fn subject(&self, event: usize) -> Option<&Allocation> {
+    pub fn subject(&self, event: usize) -> Option<&RecordedAllocation> {
         self.allocations.get(self.subjects[event] as usize)
     }
 
@@ -311,7 +311,7 @@ impl History {
         &self,
         moment: Moment,
         unrecorded: &mut usize,
-        mut tell: impl FnMut(&Allocation),
+        mut tell: impl FnMut(&RecordedAllocation),
     ) {
         let subject = moment.event().map_or(NOTHING, |event| self.subjects[event]);
         if let Some(a) = self.allocations.get(subject as usize) {
@@ -341,7 +341,7 @@ impl History {
     }
 
     /// Returns the recorded allocations in the order of their events.
-    pub(crate) fn recorded(&self) -> impl Iterator<Item = &Allocation> {
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = &RecordedAllocation> {
         self.allocations.iter().filter(|a| a.origin == Origin::Recorded)
     }
 
@@ -358,7 +358,7 @@ impl History {
     }
 
     /// Returns the stack of `a` if one with frames was captured.
-    pub(crate) fn stack_of(&self, a: &Allocation) -> Option<StackId> {
+    pub(crate) fn stack_of(&self, a: &RecordedAllocation) -> Option<StackId> {
         a.stack.filter(|&stack| !self.trace.stacks.get(stack).is_empty())
     }
 
@@ -379,7 +379,7 @@ impl History {
     }
 
     /// Returns the allocations that are allocated at `moment`.
-    pub(crate) fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &Allocation> {
+    pub(crate) fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &RecordedAllocation> {
         self.allocations.iter().filter(move |a| a.is_allocated_at(moment))
     }
 
@@ -397,7 +397,7 @@ impl History {
             let (freed, to) = match e.action {
                 Action::Alloc => {
                     let tags = trace.tags.get(e.tags);
-                    let id = self.push(Allocation {
+                    let id = self.push(RecordedAllocation {
                         address: e.address(),
                         requested: e.size,
                         size: 0,
@@ -452,21 +452,21 @@ impl History {
                         Some(block) => block.state == BlockState::ActivePendingFree,
                         None => e.action == Action::FreeCompleted && records_requests,
                     };
-                    let known = block.map(|block| Allocation {
+                    let known = block.map(|block| RecordedAllocation {
                         requested: block.requested_size,
                         size: block.size,
                         stack: block.stack,
                         tags: None,
                         origin: Origin::EndState,
-                        ..Allocation::unknown(e.address(), from)
+                        ..RecordedAllocation::unknown(e.address(), from)
                     });
-                    let known = known.unwrap_or(Allocation {
+                    let known = known.unwrap_or(RecordedAllocation {
                         requested: e.size,
                         stack: e.stack,
                         tags: Some(e.tags),
-                        ..Allocation::unknown(e.address(), from)
+                        ..RecordedAllocation::unknown(e.address(), from)
                     });
-                    let id = self.push(Allocation {
+                    let id = self.push(RecordedAllocation {
                         freed: if waited { from } else { freed },
                         to,
                         stream: trace.tags.get(e.tags).stream,
@@ -484,7 +484,7 @@ impl History {
         latest
     }
 
-    fn push(&mut self, a: Allocation) -> u32 {
+    fn push(&mut self, a: RecordedAllocation) -> u32 {
         self.allocations.push(a);
         // The number of events and blocks fits into 32 bits.
         (self.allocations.len() - 1) as u32
@@ -497,7 +497,7 @@ impl History {
                 match latest.get(&block.address).map(|&id| &mut self.allocations[id as usize]) {
                     None => {
                         let pending = block.state == BlockState::ActivePendingFree;
-                        self.push(Allocation {
+                        self.push(RecordedAllocation {
                             address: block.address,
                             requested: block.requested_size,
                             size: block.size,
@@ -523,7 +523,7 @@ impl History {
             return;
         }
         // All allocations that the end state contains have a size by now.
-        let unknown = |a: &&Allocation| a.to == Moment::NEVER && a.size == 0;
+        let unknown = |a: &&RecordedAllocation| a.to == Moment::NEVER && a.size == 0;
         for a in self.allocations.iter().filter(unknown) {
             self.quality.end_state_disagreements += 1;
             self.quality.end_state_disagreement_bytes += a.requested;
@@ -579,7 +579,7 @@ impl History {
                 layout.advance(Moment::after(number), &self.reserved);
                 continue;
             }
-            let Some(&Allocation { address, requested, from, origin, .. }) =
+            let Some(&RecordedAllocation { address, requested, from, origin, .. }) =
                 self.allocations.get(subject as usize)
             else {
                 continue;
@@ -676,7 +676,8 @@ impl History {
             && (n.is_multiple_of(1000)
                 || (n < 1000 && n.is_multiple_of(100))
                 || (n > 100 && n.is_power_of_two()));
-        let was_recorded = |a: &Allocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
+        let was_recorded =
+            |a: &RecordedAllocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
         is_round && !self.quality.skipped.contains(Action::Alloc) && self.allocations.iter().any(was_recorded)
     }
 }

@@ -1,6 +1,6 @@
 //! The byte counters over time.
 
-use super::allocations::{Allocation, History};
+use super::allocations::{History, RecordedAllocation};
 use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::Moment;
 
@@ -160,7 +160,7 @@ impl Iterator for Walk<'_> {
 impl Counters {
     /// Applies the begin, free or end of `a` at the moment `now`.
     #[inline]
-    fn change(&mut self, a: &Allocation, now: Moment) {
+    fn change(&mut self, a: &RecordedAllocation, now: Moment) {
         if a.from == now {
             self.active += a.size;
             self.allocated += a.size;

@@ -1,6 +1,6 @@
 //! An interval of a recording, with its allocations.
 
-use super::allocations::{Allocation, History};
+use super::allocations::{History, RecordedAllocation};
 use super::counters::Peak;
 use super::moment::Moment;
 
@@ -29,7 +29,7 @@ impl Interval {
                 peak = Peak { bytes: counters.allocated, moment };
             }
         }
-        let lives = |a: &Allocation| a.from <= to && a.freed > from && a.from < a.freed;
+        let lives = |a: &RecordedAllocation| a.from <= to && a.freed > from && a.from < a.freed;
         let all = (0u32..).zip(&history.allocations);
         let allocations = all.filter(|(_, a)| lives(a)).map(|(id, _)| id).collect();
         Self { from, to, peak, allocations }

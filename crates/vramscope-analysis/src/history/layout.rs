@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use vramscope_trace::{PoolId, SegmentKind};
 
-use super::allocations::{Allocation, History};
+use super::allocations::{History, RecordedAllocation};
 use super::counters::Counters;
 use super::moment::Moment;
 use super::segments::ReservedRange;
@@ -14,7 +14,7 @@ use super::segments::ReservedRange;
 pub struct Layout<'h> {
     moment: Moment,
     /// Every allocation of the history.
-    allocations: &'h [Allocation],
+    allocations: &'h [RecordedAllocation],
     /// The reserved ranges, by address.
     ranges: Vec<&'h ReservedRange>,
     /// Indices of the active allocations, by address.
@@ -97,12 +97,12 @@ impl<'h> Layout<'h> {
     }
 
     /// The active allocations, by address.
-    pub fn active(&self) -> impl Iterator<Item = &'h Allocation> {
+    pub fn active(&self) -> impl Iterator<Item = &'h RecordedAllocation> {
         self.active.iter().map(|&id| &self.allocations[id as usize])
     }
 
     /// The active allocations that are still allocated, by address.
-    pub fn allocated(&self) -> impl Iterator<Item = &'h Allocation> {
+    pub fn allocated(&self) -> impl Iterator<Item = &'h RecordedAllocation> {
         self.active().filter(|a| a.is_allocated_at(self.moment))
     }
 
@@ -169,7 +169,7 @@ impl<'h> Layout<'h> {
     }
 
     /// Returns the reserved ranges, with adjacent ranges of one expandable segment joined, and the active allocations in each.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Range<u64>, Vec<&'h Allocation>)> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Range<u64>, Vec<&'h RecordedAllocation>)> {
         self.extents().filter_map(|Extent { ranges, active }| {
             let addresses = ranges.first()?.address..ranges.last()?.end();
             Some((addresses, active.iter().map(|&id| &self.allocations[id as usize]).collect()))
@@ -179,7 +179,7 @@ impl<'h> Layout<'h> {
     /// The adjacent ranges of each segment, and the active allocations in them, by address.
     pub(super) fn ranges_with_active(
         &self,
-    ) -> impl Iterator<Item = (&[&'h ReservedRange], impl Iterator<Item = &'h Allocation>)> {
+    ) -> impl Iterator<Item = (&[&'h ReservedRange], impl Iterator<Item = &'h RecordedAllocation>)> {
         let allocations = self.allocations;
         self.extents().map(move |Extent { ranges, active }| {
             (ranges, active.iter().map(move |&id| &allocations[id as usize]))

@@ -29,7 +29,7 @@ mod segments;
 mod skipped;
 mod state;
 
-pub use allocations::{Allocation, History, Origin, Quality};
+pub use allocations::{History, Origin, Quality, RecordedAllocation};
 pub use counters::{Counters, Peak, Peaks, Walk};
 pub use end_state::EndState;
 pub use event_times::event_times;

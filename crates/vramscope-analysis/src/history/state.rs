@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use vramscope_trace::{Block, BlockState, Segment, StringId};
 
-use super::allocations::{Allocation, History, Origin};
+use super::allocations::{History, Origin, RecordedAllocation};
 use super::layout::Layout;
 use super::moment::Moment;
 
@@ -54,7 +54,7 @@ impl History {
     }
 
     /// Returns the block of an allocation that is active at `moment`.
-    fn block(&self, a: &Allocation, moment: Moment, texts: &HashMap<u64, StringId>) -> Block {
+    fn block(&self, a: &RecordedAllocation, moment: Moment, texts: &HashMap<u64, StringId>) -> Block {
         let user_metadata = match (a.origin, a.tags) {
             (Origin::Recorded, Some(tags)) => self.trace().tags.get(tags).user_metadata,
             (Origin::EndState, _) => texts.get(&a.address).copied(),

@@ -3,7 +3,7 @@
 use vramscope_trace::Action;
 
 use super::{Anchor, nanoseconds};
-use crate::history::{Allocation, History, Moment};
+use crate::history::{History, Moment, RecordedAllocation};
 use crate::timeline::Axis;
 
 /// The profiler's time of each event of a device, and the thread of those that the profiler saw.
@@ -186,7 +186,7 @@ impl OperatorClock {
                 continue;
             }
             let Some(id) = history.subject_number(event) else { continue };
-            let Allocation { size, freed, .. } = history.allocations[id];
+            let RecordedAllocation { size, freed, .. } = history.allocations[id];
             memory.bytes += size;
             memory.count += 1;
             if size > largest {

@@ -17,7 +17,7 @@ use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use super::what_if::{FittingGpu, Nearest, Tried, best_first};
 use crate::basics::{Cancel, beside};
-use crate::findings::OutOfMemory;
+use crate::findings::OomExplanation;
 use crate::history::{History, SkippedActions, is_growth};
 use crate::packing::Packing;
 use crate::stacks::Frames;
@@ -110,7 +110,7 @@ pub struct DeviceReplay {
     /// If no tried setting fits, the one that needs the least memory.
     pub nearest: Option<Nearest>,
     /// Why the requested settings run out of memory, if they do.
-    pub oom: Option<OutOfMemory>,
+    pub oom: Option<OomExplanation>,
     /// Reasons why `asked` may not be exact.
     pub limitations: Vec<ReplayLimitation>,
     /// Reasons why the outcomes of other settings may not be exact.

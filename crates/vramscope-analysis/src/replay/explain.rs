@@ -10,9 +10,9 @@ use super::error::ReplayError;
 use super::program::{NOTHING, Program, StepKind};
 use super::run::{Failure, Run};
 use super::runs::Replay;
-use crate::findings::{Failing, Fragmentation, Inside, OutOfMemory, Pending, Pins, Request, is_at_limit};
+use crate::findings::{Failing, Fragmentation, Inside, OomExplanation, Pending, Pins, Request, is_at_limit};
 use crate::groups::by_line;
-use crate::history::{Allocation, Counters, FreeBlock, History, Moment};
+use crate::history::{Counters, FreeBlock, History, Moment, RecordedAllocation};
 use crate::stacks::Frames;
 
 impl Replay<'_> {
@@ -25,7 +25,7 @@ impl Replay<'_> {
         frames: &Frames,
         policy: &Policy,
         device: impl Into<ReplayDevice>,
-    ) -> Result<Option<OutOfMemory>, ReplayError> {
+    ) -> Result<Option<OomExplanation>, ReplayError> {
         let device = self.with_its_size(device.into());
         let (run, _) = self.run(policy, device, true)?;
         let failure = run.failure;
@@ -41,7 +41,7 @@ fn explain(
     device: ReplayDevice,
     run: &Run<'_>,
     failure: Failure,
-) -> OutOfMemory {
+) -> OomExplanation {
     let live = live(history, run, failure.event);
     let Statistics { requested, allocated, active, reserved, .. } = run.allocator.statistics();
     let counters = Counters {
@@ -79,7 +79,7 @@ fn explain(
         },
         idle: 0,
     };
-    OutOfMemory {
+    OomExplanation {
         event: failure.event,
         time_us: event.and_then(|e| e.time_us),
         request,
@@ -97,7 +97,7 @@ fn explain(
 }
 
 /// Returns the live allocations, with their addresses and block sizes in the replay.
-fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
+fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<RecordedAllocation> {
     let program: &Program = run.program;
     let mut holder = vec![NOTHING; program.slots];
     for start in &program.start {
@@ -110,7 +110,7 @@ fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
     let held = holder.iter().enumerate().filter_map(|(slot, &subject)| {
         let a = history.allocations.get(subject as usize)?;
         let (address, size) = run.block_in(slot)?;
-        Some(Allocation { address, size, ..*a })
+        Some(RecordedAllocation { address, size, ..*a })
     });
     held.collect()
 }
@@ -118,9 +118,9 @@ fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
 /// Returns the segments with the allocations in them. `live` may be in any order.
 fn places<'l>(
     allocator: &CachingAllocator,
-    live: &'l [Allocation],
-) -> Vec<(Range<u64>, Vec<&'l Allocation>)> {
-    let mut by_address: Vec<&Allocation> = live.iter().collect();
+    live: &'l [RecordedAllocation],
+) -> Vec<(Range<u64>, Vec<&'l RecordedAllocation>)> {
+    let mut by_address: Vec<&RecordedAllocation> = live.iter().collect();
     by_address.sort_unstable_by_key(|a| a.address);
     let place = |(segment, blocks): (Segment, Vec<Block>)| {
         let end = blocks.last().map_or(segment.address, |b| b.address.saturating_add(b.size));

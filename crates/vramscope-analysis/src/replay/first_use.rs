@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::divergence::Divergence;
-use crate::history::{Allocation, History, Moment, ReservedRange};
+use crate::history::{History, Moment, RecordedAllocation, ReservedRange};
 
 /// The event at which each segment was allocated, by start address: that of its first allocation.
 ///
@@ -21,7 +21,7 @@ impl FirstUses {
         if history.quality.segment_contradictions > 0 || ranges.iter().any(|r| r.from != Moment::START) {
             return Self::default();
         }
-        let around = |a: &Allocation| {
+        let around = |a: &RecordedAllocation| {
             let before = ranges.partition_point(|r| r.address <= a.address).checked_sub(1);
             before.map(|i| &ranges[i]).filter(|r| a.address < r.end() && !r.expandable)
         };

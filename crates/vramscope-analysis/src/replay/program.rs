@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use vramscope_trace::{Action, PoolId, StackId};
 
 use crate::history::{
-    Allocation, History, LifetimeChange, LifetimeChanges, Moment, Origin, ReservedRange, is_growth,
+    History, LifetimeChange, LifetimeChanges, Moment, Origin, RecordedAllocation, ReservedRange, is_growth,
     is_release, segment_events,
 };
 
@@ -190,7 +190,7 @@ impl<'h> Builder<'h> {
         self.program
     }
 
-    fn allocation(&self, id: u32) -> &'h Allocation {
+    fn allocation(&self, id: u32) -> &'h RecordedAllocation {
         &self.history.allocations[id as usize]
     }
 

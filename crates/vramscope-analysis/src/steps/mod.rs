@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use crate::categories::{AllocationCategories, iteration_starts};
-use crate::history::{Allocation, History, Moment, Origin, rising_times};
+use crate::history::{History, Moment, Origin, RecordedAllocation, rising_times};
 use crate::regions::region_runs;
 pub use phases::{PhaseFrom, PhaseTotals, StepPhase, phase_totals};
 pub use program_part::ProgramPart;
@@ -91,7 +91,7 @@ impl Steps {
     /// Returns the index of the step in which `allocation` was made; `None` before the first step, or if the allocation was not
     /// recorded.
     #[must_use]
-    pub fn made_in(&self, allocation: &Allocation) -> Option<usize> {
+    pub fn made_in(&self, allocation: &RecordedAllocation) -> Option<usize> {
         (allocation.origin == Origin::Recorded).then(|| self.at(allocation.from)).flatten()
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use vramscope_trace::{Action, Category, Phase};
 
 use crate::categories::{AllocationCategories, InferredPhase, PhasesFrom};
-use crate::history::{Allocation, History, Moment};
+use crate::history::{History, Moment, RecordedAllocation};
 use crate::regions::{RunBetween, runs_between};
 
 /// One phase of a step, from the moment before its first event to the moment before the first event of the next phase.
@@ -200,7 +200,7 @@ struct Events {
 /// Returns, in order, the events between two allocations in which at least half of the live gradients are freed, from the first such
 /// free to the last. Within a pass, gradients are not set to zero.
 fn zeroed(history: &History, categories: &AllocationCategories, phases: &[InferredPhase]) -> Vec<Events> {
-    let is_gradient = |a: &&Allocation| categories.category(a) == Category::Gradient;
+    let is_gradient = |a: &&RecordedAllocation| categories.category(a) == Category::Gradient;
     let (mut made, mut frees) = (Vec::new(), Vec::new());
     for a in history.allocations.iter().filter(is_gradient) {
         made.push(a.from.event().unwrap_or(0));

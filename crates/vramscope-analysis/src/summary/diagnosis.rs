@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::unsplit::unsplit_growth;
 use crate::basics::Cancel;
 use crate::findings::{
-    AllocatorFinding, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OutOfMemory,
+    AllocatorFinding, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OomExplanation,
 };
 use crate::history::{History, Moment};
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
@@ -40,7 +40,7 @@ impl Diagnosis {
     /// program gains per step. Without an out of memory, only settings that often cost memory are replayed.
     pub(crate) fn of(
         history: &History,
-        ooms: &mut [OutOfMemory],
+        ooms: &mut [OomExplanation],
         leaks: &[LeakSuspect],
         growth: Option<u64>,
         cancel: &Cancel,
@@ -81,7 +81,7 @@ pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u6
 }
 
 /// Adds each leak as a cause, with the bytes that it held when the request failed.
-fn weigh_leaks(history: &History, oom: &mut OutOfMemory, leaks: &[LeakSuspect]) {
+fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect]) {
     let moment = Moment::after(oom.event);
     for leak in leaks {
         let kept = history.allocated_at(moment).filter(|a| leak.keeps(a));
@@ -97,7 +97,7 @@ fn weigh_leaks(history: &History, oom: &mut OutOfMemory, leaks: &[LeakSuspect]) 
 }
 
 /// Replays without each recorded setting that may have caused the failure, and records whether the request is then served.
-fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Capacity) {
+fn try_without_settings(replay: &Replay<'_>, oom: &mut OomExplanation, capacity: Capacity) {
     for kind in [OomCauseKind::Rounding, OomCauseKind::Unsplit, OomCauseKind::Collection] {
         let mut policy = replay.policy.clone();
         match kind {
@@ -124,7 +124,7 @@ fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Ca
 }
 
 /// Returns the change of the program or its device that removes the main cause, if there is one.
-fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
+fn remedy(replay: &Replay<'_>, oom: &OomExplanation) -> Option<Remedy> {
     let capacity = replay.recorded_capacity()?;
     let mut policy = replay.policy.clone();
     match oom.causes.main()?.kind {

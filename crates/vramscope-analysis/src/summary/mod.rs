@@ -19,15 +19,15 @@ use crate::basics::{Cancel, at_once};
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
-    AllocatorFinding, Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, ReferredTensor, UnbackedBytes,
+    AllocatorFinding, Fragmentation, IdleMemory, LeakSuspect, OomExplanation, ReferredTensor, UnbackedBytes,
     drop_made_once, drop_results_of_graphs, largest_request, leaks, ooms, referred_tensors, stranded_cache,
 };
 use crate::groups::{
-    By, CallTree, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse, PrivatePool,
+    By, CallTree, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse, PrivatePoolUse,
     ServingMemory, by_line, call_tree, holders_without_stacks, layers, libraries, pools_of, private_pools,
     serving_memory,
 };
-use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality, When};
+use crate::history::{Counters, EndState, History, Layout, Moment, Peaks, Quality, RecordedAllocation, When};
 use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::stacks::{Frames, StackFilter};
@@ -102,7 +102,7 @@ pub struct Summary {
     /// The host memory of the process over time; only of the first device of a log of the recorder.
     pub host_memory: Option<HostMemory>,
     /// The private pools at the end: of `torch.cuda.MemPool`, and of CUDA graphs.
-    pub private_pools: Vec<PrivatePool>,
+    pub private_pools: Vec<PrivatePoolUse>,
     /// The memory of a program with a KV cache, in parts; `None` for any other program.
     pub serving: Option<ServingMemory>,
     /// Fragmentation at `moment`; `None` if the recording has no request to compute it for.
@@ -110,7 +110,7 @@ pub struct Summary {
     /// Fragmentation at the end of the recording.
     pub fragmentation_at_end: Option<Fragmentation>,
     /// The first twenty out-of-memory events, with explanations.
-    pub ooms: Vec<OutOfMemory>,
+    pub ooms: Vec<OomExplanation>,
     /// Number of further out-of-memory events.
     pub more_ooms: usize,
     /// The settings to change after an out-of-memory event.
@@ -161,7 +161,7 @@ impl Summary {
     fn answer(history: &History, frames: &Frames, options: &Options, cancel: &Cancel) -> Self {
         let (trace, device) = (history.trace(), history.device());
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
-        let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
+        let takes = |a: &&RecordedAllocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
         // One core computes the counters over time, another the totals of each stack.
         let (walked, (churn, tallies)) = join(
             history,

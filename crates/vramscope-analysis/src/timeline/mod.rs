@@ -26,7 +26,7 @@ use lifetimes::Lifetimes;
 use picture::Stack;
 
 use crate::basics::{Cancel, Column, RangeMax, beside};
-use crate::history::{Allocation, Counters, History, Interval, Moment, Peak, Peaks};
+use crate::history::{Counters, History, Interval, Moment, Peak, Peaks, RecordedAllocation};
 
 /// A kind of bytes, and the items that the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -188,7 +188,7 @@ impl Timeline {
         let allocations = &self.history.allocations;
         let kept: Vec<u32> = (0..allocations.len()).filter(|&id| keeps(id)).map(|id| id as u32).collect();
         let those = || kept.iter().map(|&id| (id, &allocations[id as usize]));
-        let sums = |bytes: fn(&Allocation) -> u64, end: fn(&Allocation) -> Moment| {
+        let sums = |bytes: fn(&RecordedAllocation) -> u64, end: fn(&RecordedAllocation) -> Moment| {
             if cancel.is_cancelled() {
                 return None;
             }

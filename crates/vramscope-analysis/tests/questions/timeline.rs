@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vramscope_analysis::{
-    Allocation, Axis, ByteKind, Cancel, History, Moment, NO_COLUMN, PictureWindow, Span, Timeline,
+    Axis, ByteKind, Cancel, History, Moment, NO_COLUMN, PictureWindow, RecordedAllocation, Span, Timeline,
 };
 use vramscope_trace::Category;
 
@@ -40,14 +40,14 @@ fn covered(history: &History, axis: Axis, from: f64, to: f64) -> Vec<usize> {
     }
 }
 
-fn lives(kind: ByteKind, a: &Allocation, moment: Moment) -> bool {
+fn lives(kind: ByteKind, a: &RecordedAllocation, moment: Moment) -> bool {
     match kind {
         ByteKind::Allocated => a.is_allocated_at(moment),
         _ => a.is_active_at(moment),
     }
 }
 
-fn bytes_of(kind: ByteKind, a: &Allocation) -> u64 {
+fn bytes_of(kind: ByteKind, a: &RecordedAllocation) -> u64 {
     if kind == ByteKind::Requested { a.requested } else { a.size }
 }
 

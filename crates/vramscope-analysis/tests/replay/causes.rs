@@ -1,14 +1,14 @@
 //! Causes of a failure that the allocator's state shows. Each cause is planted alone and computed by hand.
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Capacity, Frames, History, OomCauseKind, OutOfMemory, Replay};
+use vramscope_analysis::{Capacity, Frames, History, OomCauseKind, OomExplanation, Replay};
 use vramscope_engine::{Allocator, Policy, TorchRelease};
 use vramscope_trace::TorchSettings;
 
 use crate::{MIB, alloc, free, recording};
 
 /// Explains why the last of `events` fails under `conf` on a device of `mib` MiB, of which the allocator cannot use `overhead`.
-fn fails(events: &[Value], conf: &str, mib: u64, overhead: u64) -> OutOfMemory {
+fn fails(events: &[Value], conf: &str, mib: u64, overhead: u64) -> OomExplanation {
     let trace = recording(events, &[]);
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
@@ -23,7 +23,7 @@ fn fails(events: &[Value], conf: &str, mib: u64, overhead: u64) -> OutOfMemory {
 }
 
 /// Returns the first cause, which must be decisive, with its MiB.
-fn first(oom: &OutOfMemory) -> (OomCauseKind, u64) {
+fn first(oom: &OomExplanation) -> (OomCauseKind, u64) {
     let main = oom.causes.main().unwrap();
     assert_eq!(main.bytes % MIB, 0);
     (main.kind, main.bytes / MIB)

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use vramscope::prelude::*;
 use vramscope_testing::book::{Fence, fences, pages, read};
-use vramscope_testing::fleet::{Plan, base};
+use vramscope_testing::fleet::{JobPlan, base};
 
 use crate::{root, run};
 
@@ -25,7 +25,7 @@ fn folder() -> tempfile::TempDir {
     ] {
         fs::copy(root().join("examples").join(recording), folder.path().join(name)).unwrap();
     }
-    Plan::new(8, 7).write(&folder.path().join("recordings"), &base());
+    JobPlan::new(8, 7).write(&folder.path().join("recordings"), &base());
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
     let stream_to = Some(folder.path().join("run.vramscope"));
     pool.record_memory_history(&HistoryOptions { stream_to, ..HistoryOptions::default() }).unwrap();

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use vramscope_testing::book::{Fence, fences};
-use vramscope_testing::fleet::{Plan, base};
+use vramscope_testing::fleet::{JobPlan, base};
 
 use crate::{json as json_of, root, run, vramscope};
 
 /// A folder with eight ranks, three of them broken.
-fn fleet() -> (tempfile::TempDir, Plan) {
+fn fleet() -> (tempfile::TempDir, JobPlan) {
     let folder = tempfile::tempdir().unwrap();
-    let plan = Plan::new(8, 7);
+    let plan = JobPlan::new(8, 7);
     plan.write(&folder.path().join("recordings"), &base());
     (folder, plan)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use insta_cmd::assert_cmd_snapshot;
 use serde_json::{Value, json};
-use vramscope_testing::fleet::{Plan, base};
+use vramscope_testing::fleet::{JobPlan, base};
 
 use crate::{root, run, vramscope};
 
@@ -37,7 +37,7 @@ fn answer(args: &[&str]) -> (Value, String) {
 }
 
 /// A folder with the recordings of this number of ranks, and its name.
-fn fleet(plan: &Plan) -> (tempfile::TempDir, String) {
+fn fleet(plan: &JobPlan) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     plan.write(folder.path(), &base());
     let name = folder.path().to_str().unwrap().to_owned();
@@ -75,7 +75,7 @@ fn help() {
 #[test]
 fn exactly_the_ranks_that_differ_are_named() {
     for (ranks, seed) in [(8, 7), (8, 1), (64, 7), (64, 2)] {
-        let plan = Plan::new(ranks, seed);
+        let plan = JobPlan::new(ranks, seed);
         let (_folder, name) = fleet(&plan);
         let (answer, err) = answer(&[&name, "--no-cache"]);
         assert_eq!(err, "", "{plan:?}");
@@ -121,7 +121,7 @@ fn the_two_ranks_of_the_example_are_named() {
 
 #[test]
 fn a_fleet_as_text() {
-    let plan = Plan::new(64, 7);
+    let plan = JobPlan::new(64, 7);
     let folder = tempfile::tempdir().unwrap();
     plan.write(&folder.path().join("job"), &base());
     let cache = folder.path().join("cache");
@@ -497,7 +497,7 @@ fn a_full_disk_keeps_nothing_and_answers() {
 
 #[test]
 fn two_runs_at_once_do_not_break_each_other() {
-    let plan = Plan::new(16, 3);
+    let plan = JobPlan::new(16, 3);
     let (_folder, name) = fleet(&plan);
     let cache = tempfile::tempdir().unwrap();
     let start = || {

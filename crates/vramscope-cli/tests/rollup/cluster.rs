@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vramscope_testing::fleet::{Plan, base};
+use vramscope_testing::fleet::{JobPlan, base};
 
 use crate::Fleet;
 
@@ -130,7 +130,7 @@ fn two_executors_answer_as_none() {
 #[test]
 fn an_executor_that_dies_changes_no_answer() {
     let mut fleet = Fleet::new();
-    fleet.plan = Plan::new(64, 7);
+    fleet.plan = JobPlan::new(64, 7);
     let more = fleet.path("more");
     fleet.plan.write(&more, &base());
     let sql = "SELECT rank, line, stack, count(*) AS n, sum(size_bytes) AS b FROM events GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";

@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use vramscope_testing::fleet::{Plan, base};
+use vramscope_testing::fleet::{JobPlan, base};
 
 /// The recordings of eight ranks, three of them broken.
 struct Fleet {
     folder: tempfile::TempDir,
-    plan: Plan,
+    plan: JobPlan,
 }
 
 impl Fleet {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let plan = Plan::new(8, 7);
+        let plan = JobPlan::new(8, 7);
         plan.write(&folder.path().join("recordings"), &base());
         Self { folder, plan }
     }

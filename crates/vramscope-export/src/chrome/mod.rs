@@ -12,7 +12,7 @@ mod stack_frames;
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use vramscope_analysis::{Allocation, Counters, History, Moment, ReservedRange, region_runs};
+use vramscope_analysis::{Counters, History, Moment, RecordedAllocation, ReservedRange, region_runs};
 use vramscope_trace::{Action, StackId};
 
 use crate::error::ExportError;
@@ -158,7 +158,13 @@ impl<W: Write> Writer<'_, W> {
         self.slice("segment", &name, pid, (times.at(r.from), times.at(r.to)), r.stack, Some(args))
     }
 
-    fn allocation(&mut self, history: &History, a: &Allocation, pid: i64, times: &Times) -> io::Result<()> {
+    fn allocation(
+        &mut self,
+        history: &History,
+        a: &RecordedAllocation,
+        pid: i64,
+        times: &Times,
+    ) -> io::Result<()> {
         let tags = a.tags.map(|t| history.trace().tags.get(t));
         let name = self.labels.own_frame(a.stack);
         let stack = a.stack.map(|s| self.labels.users_stack(s));

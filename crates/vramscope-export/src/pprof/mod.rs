@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use prost::Message as _;
-use vramscope_analysis::{Allocation, History, Layout, Moment, Origin, event_times};
+use vramscope_analysis::{History, Layout, Moment, Origin, RecordedAllocation, event_times};
 use vramscope_trace::{DeviceTrace, FrameId, PoolId, StackId, StringId};
 
 use crate::error::ExportError;
@@ -253,7 +253,7 @@ fn samples(history: &History, moment: Moment) -> Vec<(Key, Values)> {
         if !in_use && a.origin != Origin::Recorded {
             continue;
         }
-        let recorded = |a: &Allocation| history.trace().tags.get(a.tags?).pool;
+        let recorded = |a: &RecordedAllocation| history.trace().tags.get(a.tags?).pool;
         let around = || layout.range_around(a.address).filter(|_| in_use)?.pool;
         let pool = recorded(a).or_else(around);
         let key = Key { origin: a.origin, stack: a.stack, stream: a.stream, pool, size: a.size };

@@ -7,8 +7,8 @@ mod program;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    By, DeviceUse, Fragmentation, Frames, History, LeakSuspect, Moment, Options, OutOfMemory, Peak, Recorder,
-    Steps, Summary, event_times, largest_request,
+    By, DeviceUse, Fragmentation, Frames, History, LeakSuspect, Moment, OomExplanation, Options, Peak,
+    Recorder, Steps, Summary, event_times, largest_request,
 };
 use vramscope_report::Names;
 use vramscope_report::findings::{MainCause, recorded_conf};
@@ -86,7 +86,7 @@ impl Made<'_> {
                 .ooms
                 .first()
                 .filter(|_| !answers.quality.skipped.segments())
-                .and_then(OutOfMemory::device_bytes),
+                .and_then(OomExplanation::device_bytes),
             device_use: answers.device_use.as_ref().map(device_used),
             lines: holders::lines(&names, &answers.holders),
             categories: holders::categories(&names, &answers.categories),
@@ -114,7 +114,7 @@ impl Made<'_> {
         PeakAt { bytes: peak.bytes, event, time_us }
     }
 
-    fn oom(&self, oom: &OutOfMemory) -> Oom {
+    fn oom(&self, oom: &OomExplanation) -> Oom {
         let line = oom.stack.and_then(|stack| self.names.frames.own_frame(self.names.trace, stack));
         Oom {
             event: oom.event,

@@ -1,7 +1,7 @@
 //! JSON of a failed request.
 
 use serde::Serialize;
-use vramscope_analysis::{OomCause, OomCauseKind, Origin, OutOfMemory, Pin};
+use vramscope_analysis::{OomCause, OomCauseKind, OomExplanation, Origin, Pin};
 
 use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
 use super::holders::HolderJson;
@@ -86,7 +86,7 @@ pub(super) struct PinJson {
 }
 
 impl Builder<'_> {
-    pub(super) fn oom(&self, o: &OutOfMemory) -> OomJson {
+    pub(super) fn oom(&self, o: &OomExplanation) -> OomJson {
         let StackJson { frames: stack, left_out } = self.stack(o.stack);
         OomJson {
             event: o.event,

@@ -1,7 +1,7 @@
 //! JSON of private pools and of the memory of serving programs.
 
 use serde::Serialize;
-use vramscope_analysis::{GraphCapture, PrivatePool, ServingMemory};
+use vramscope_analysis::{GraphCapture, PrivatePoolUse, ServingMemory};
 use vramscope_trace::PoolId;
 
 /// A private pool at the end of the recording.
@@ -68,7 +68,7 @@ pub(super) struct ServingJson {
 }
 
 impl PrivatePoolJson {
-    pub(super) fn of(of: &PrivatePool) -> Self {
+    pub(super) fn of(of: &PrivatePoolUse) -> Self {
         let PoolId(x, y) = of.pool;
         Self {
             pool: [x, y],

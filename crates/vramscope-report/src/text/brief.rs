@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use vramscope_analysis::{Frames, Holder, OutOfMemory, Summary};
+use vramscope_analysis::{Frames, Holder, OomExplanation, Summary};
 use vramscope_trace::Trace;
 
 use super::replay::paste;
@@ -23,7 +23,7 @@ pub struct OomInBrief<'r> {
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
     /// The failed request.
-    pub oom: &'r OutOfMemory,
+    pub oom: &'r OomExplanation,
     /// Holders of the allocated bytes at the failure, by category, largest first; empty if categories are unknown.
     pub categories: &'r [Holder],
     /// The summary of the device, which contains the advice.

@@ -1,7 +1,8 @@
 //! The text of a check: exceeded budgets first, with the holders.
 
 use vramscope_analysis::{
-    Both, BudgetCheck, BudgetStatus, ByteKind, DeviceVerdict, HolderChange, Measured, OutOfMemory, Recorder,
+    Both, BudgetCheck, BudgetStatus, ByteKind, DeviceVerdict, HolderChange, Measured, OomExplanation,
+    Recorder,
 };
 
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
@@ -173,7 +174,7 @@ impl<'r> Page<'r> {
         self.more(lines.len().saturating_sub(top));
     }
 
-    fn failure(&mut self, oom: &OutOfMemory, top: usize) {
+    fn failure(&mut self, oom: &OomExplanation, top: usize) {
         if let Some(line) = oom.stack.and_then(|st| self.names.frames.own_frame(self.names.trace, st)) {
             let line = self.names.frame(line);
             self.words(2, &format!("in {line}"));

@@ -1,6 +1,6 @@
 //! The section about a failed request.
 
-use vramscope_analysis::{OomCauseKind, OutOfMemory};
+use vramscope_analysis::{OomCauseKind, OomExplanation};
 
 use super::page::Page;
 use crate::findings::{self, oom_cause, oom_verdict, unusable_blocks};
@@ -12,7 +12,7 @@ const MOST_PINS: usize = 3;
 
 impl Page<'_> {
     /// Describes a failed request. `start` is the first time of the recording in microseconds, `conf` the settings at the failure.
-    pub(super) fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory, conf: &str) {
+    pub(super) fn oom(&mut self, start: Option<i64>, oom: &OomExplanation, conf: &str) {
         let time = match (oom.time_us, start) {
             (Some(t), Some(start)) => format!(", {} after the first", duration(t.saturating_sub(start))),
             _ => String::new(),

@@ -5,7 +5,9 @@ mod texts;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use vramscope_analysis::{Allocation, Axis, ByteKind, Cancel, Moment, Origin, ReservedRange, Timeline};
+use vramscope_analysis::{
+    Axis, ByteKind, Cancel, Moment, Origin, RecordedAllocation, ReservedRange, Timeline,
+};
 use vramscope_basics::lock;
 use vramscope_basics::units::parse_bytes;
 use vramscope_trace::Category;
@@ -196,7 +198,7 @@ impl<'d> Matcher<'d> {
 
     /// Whether the allocation with this index matches.
     pub(crate) fn finds(&self, id: usize) -> bool {
-        let a: &Allocation = &self.device.history().allocations[id];
+        let a: &RecordedAllocation = &self.device.history().allocations[id];
         self.takes(&Thing {
             address: a.address,
             size: a.size,
@@ -429,7 +431,8 @@ impl OpenDevice {
             return Err(ViewError::Question(format!("no allocation {id}")));
         };
         let is_allocated = stacked == ByteKind::Allocated;
-        let bytes = |of: &Allocation| if stacked == ByteKind::Requested { of.requested } else { of.size };
+        let bytes =
+            |of: &RecordedAllocation| if stacked == ByteKind::Requested { of.requested } else { of.size };
         let to = if is_allocated { a.freed } else { a.to };
         let to = to.min(Moment::from_index(history.end().index() + 1));
         let below = |at: Moment| -> u64 {

@@ -15,7 +15,7 @@
 use hashbrown::HashMap;
 
 use super::run::{NEVER, Phase, Run, event, event_before, is_as_large_as_a_workspace};
-use crate::history::{Allocation, History};
+use crate::history::{History, RecordedAllocation};
 
 /// The largest scalar, in bytes: of type `float64`.
 const SCALAR: u64 = 8;
@@ -54,7 +54,7 @@ const LT_WORKSPACE: u64 = 1024 * 1024;
 
 /// Returns the phase runs that the gradients of losses show; empty if there are none.
 pub(super) fn runs(history: &History) -> Vec<Run> {
-    let all: Vec<&Allocation> = history.recorded().collect();
+    let all: Vec<&RecordedAllocation> = history.recorded().collect();
     let passes = passes(&all);
     let Some(first) = passes.first() else { return Vec::new() };
     let begins = setup(&all, &passes, first);
@@ -71,7 +71,7 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
         push(Phase::Forward, forward, pass.first, 0);
         push(Phase::Backward, pass.first, after, if pass.end == NEVER { 0 } else { pass.end });
         let until = passes.get(number + 1).map_or(all.len(), |next| next.first);
-        gradients.retain(|a: &&Allocation| event_before(a.freed) > pass.end);
+        gradients.retain(|a: &&RecordedAllocation| event_before(a.freed) > pass.end);
         gradients.extend(all[pass.first..after].iter().filter(|a| event_before(a.freed) > pass.end));
         forward = after + optimizer(&all[after..until], &gradients);
         push(Phase::Optimizer, after, forward, 0);
@@ -95,7 +95,7 @@ struct Pass {
 
 /// The allocations of a recording, and their frees in order.
 struct Recorded<'h> {
-    all: &'h [&'h Allocation],
+    all: &'h [&'h RecordedAllocation],
     /// The events of the frees.
     frees: Vec<u32>,
     /// The numbers of the freed allocations.
@@ -105,7 +105,7 @@ struct Recorded<'h> {
 }
 
 impl<'h> Recorded<'h> {
-    fn of(all: &'h [&'h Allocation]) -> Self {
+    fn of(all: &'h [&'h RecordedAllocation]) -> Self {
         let mut frees: Vec<(u32, usize)> =
             all.iter().enumerate().map(|(number, a)| (event_before(a.freed), number)).collect();
         frees.retain(|&(event, _)| event != NEVER);
@@ -159,7 +159,7 @@ fn longest_falling(numbers: &[usize]) -> usize {
 }
 
 /// Returns the backward passes in order.
-fn passes(all: &[&Allocation]) -> Vec<Pass> {
+fn passes(all: &[&RecordedAllocation]) -> Vec<Pass> {
     let mut recorded = Recorded::of(all);
     let scalars: Vec<usize> = (0..all.len()).filter(|&number| all[number].requested <= SCALAR).collect();
     let mut by_end = scalars.clone();
@@ -232,8 +232,8 @@ fn best(recorded: &mut Recorded<'_>, scalars: &[usize], first: Pass, since: usiz
 
 /// Returns the number of allocations of the setup. The setup ends before the first tensor that a backward pass frees. It also ends after the
 /// last tensor that outlives all passes, except workspaces: these are allocated by the first operations.
-fn setup(all: &[&Allocation], passes: &[Pass], first: &Pass) -> usize {
-    let is_retained = |a: &&Allocation| (first.from..first.end).contains(&event_before(a.freed));
+fn setup(all: &[&RecordedAllocation], passes: &[Pass], first: &Pass) -> usize {
+    let is_retained = |a: &&RecordedAllocation| (first.from..first.end).contains(&event_before(a.freed));
     let before = all[..first.first].iter().position(is_retained).unwrap_or(first.first);
     let end = passes.last().map_or(NEVER, |last| last.end);
     let is_workspace = |number: usize| {
@@ -248,7 +248,7 @@ fn setup(all: &[&Allocation], passes: &[Pass], first: &Pass) -> usize {
 ///
 /// An optimizer allocates for each parameter: states in its first step, and lists of temporaries. So each size occurs as often as among
 /// the gradients, or a multiple of it. Its step ends before most gradients are freed.
-fn optimizer(after: &[&Allocation], gradients: &[&Allocation]) -> usize {
+fn optimizer(after: &[&RecordedAllocation], gradients: &[&RecordedAllocation]) -> usize {
     let mut sizes: HashMap<u64, usize> = HashMap::new();
     for gradient in gradients.iter().filter(|a| a.requested > SCALAR && !is_as_large_as_a_workspace(a)) {
         *sizes.entry(gradient.requested).or_default() += 1;
@@ -326,7 +326,7 @@ impl Lists {
 const DIFFERENT: usize = 4;
 
 /// Whether `a` is freed before `later` is allocated; if there is none, whether it is freed at all.
-fn is_freed_by(a: &Allocation, later: Option<&&Allocation>) -> bool {
+fn is_freed_by(a: &RecordedAllocation, later: Option<&&RecordedAllocation>) -> bool {
     event_before(a.freed) < later.map_or(NEVER, |later| event(later))
 }
 

@@ -7,7 +7,7 @@ mod stacks;
 
 use crate::categories::signs::Signs;
 use crate::categories::stack_iterations::StackIterations;
-use crate::history::{Allocation, History};
+use crate::history::{History, RecordedAllocation};
 
 pub(crate) use run::Phase;
 pub(super) use run::{NEVER, event, event_before, is_as_large_as_a_workspace};
@@ -143,7 +143,7 @@ impl Phases {
 
     /// Returns the event at which `a`, which was made in `interval`, was freed; [`NEVER`] if it was not. Without stacks, memory that the
     /// program frees as it ends counts as never freed: nothing else tells it from memory that a later step frees.
-    pub(super) fn freed(&self, a: &Allocation, interval: PhaseInterval) -> u32 {
+    pub(super) fn freed(&self, a: &RecordedAllocation, interval: PhaseInterval) -> u32 {
         let freed = event_before(a.freed);
         let ends_with_program =
             self.known_from == Some(PhasesFrom::Repetition) && interval.end != NEVER && freed > self.last_use;
@@ -162,7 +162,7 @@ impl Phases {
 
     /// Whether the recording ends before it could show when `a`, which was made in `interval`, was freed. After the last
     /// allocation, the end of a pass cannot be determined.
-    pub(super) fn is_open(&self, a: &Allocation, interval: PhaseInterval) -> bool {
+    pub(super) fn is_open(&self, a: &RecordedAllocation, interval: PhaseInterval) -> bool {
         let freed = event_before(a.freed);
         match interval.phase {
             Phase::Forward | Phase::Between => interval.backward.1 == NEVER && freed > self.last_allocation,
@@ -214,7 +214,11 @@ impl Phases {
     }
 
     /// Calls `tell` for each recorded allocation, in event order, with the interval in which it was made.
-    pub(super) fn each<'h>(&self, history: &'h History, mut tell: impl FnMut(&'h Allocation, PhaseInterval)) {
+    pub(super) fn each<'h>(
+        &self,
+        history: &'h History,
+        mut tell: impl FnMut(&'h RecordedAllocation, PhaseInterval),
+    ) {
         let mut at = 0;
         for a in history.recorded() {
             while self.intervals.get(at + 1).is_some_and(|s| s.from <= event(a)) {

@@ -16,7 +16,7 @@ use hashbrown::HashSet;
 
 use super::run::{NEVER, Phase, Run, event, event_before};
 use crate::categories::iterations::iteration_starts;
-use crate::history::{Allocation, History};
+use crate::history::{History, RecordedAllocation};
 
 /// Returns the phase runs that repetition shows; empty if nothing repeats.
 pub(super) fn runs(history: &History) -> Vec<Run> {
@@ -24,7 +24,7 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     if starts.len() < 2 {
         return Vec::new();
     }
-    let all: Vec<&Allocation> = history.recorded().collect();
+    let all: Vec<&RecordedAllocation> = history.recorded().collect();
     let number = |start: &usize| all.partition_point(|a| (event(a) as usize) < *start);
     let mut borders: Vec<usize> = starts.iter().map(number).collect();
     borders.push(all.len());
@@ -37,7 +37,7 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
         borders[0] -= trailing_run(&all[..borders[0]]);
     }
     let mut runs = Vec::new();
-    let mut push = |phase, part: &[&Allocation]| {
+    let mut push = |phase, part: &[&RecordedAllocation]| {
         if let (Some(first), Some(last)) = (part.first(), part.last()) {
             runs.push(Run { phase, from: event(first), last: event(last), is_hook: false });
         }
@@ -66,7 +66,7 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
 /// Returns the number of allocations of a step before its turn. The turn is the moment at which most of the memory is live that
 /// is later freed in the opposite order, as a backward pass does. An optimizer's temporaries are freed in the order in which they
 /// were allocated. Returns `None` if too few are freed in the opposite order, as in a program that only runs forward passes.
-fn turn(part: &[&Allocation], end: u32) -> Option<usize> {
+fn turn(part: &[&RecordedAllocation], end: u32) -> Option<usize> {
     let mut changes: Vec<Change> = Vec::with_capacity(part.len() * 2);
     for (number, a) in part.iter().enumerate().filter(|(_, a)| event_before(a.freed) < end) {
         changes.push(Change { event: event(a), number, begins: true });
@@ -101,7 +101,7 @@ const FEWEST_HELD: usize = 3;
 
 /// Returns the length of the run of equal sizes that ends a setup, if it is long. A server's caches are such a run; without a backward pass,
 /// nothing distinguishes them from parameters.
-fn trailing_run(setup: &[&Allocation]) -> usize {
+fn trailing_run(setup: &[&RecordedAllocation]) -> usize {
     let run =
         setup.iter().rev().take_while(|a| Some(a.requested) == setup.last().map(|a| a.requested)).count();
     if run >= LONG_RUN { run } else { 0 }
@@ -166,7 +166,7 @@ impl Live {
 
 /// Returns the number of allocations of a step between its turn and its optimizer step. The optimizer makes a whole list of
 /// parameter-sized allocations before it frees any; a backward pass keeps freeing.
-fn optimizer(rest: &[&Allocation], freed: &[u32], parameters: &HashSet<u64>) -> usize {
+fn optimizer(rest: &[&RecordedAllocation], freed: &[u32], parameters: &HashSet<u64>) -> usize {
     // Start of the current list.
     let mut begins = 0;
     for (number, a) in rest.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Runs: allocations made one after the other in one phase.
 
-use crate::history::{Allocation, Moment};
+use crate::history::{Moment, RecordedAllocation};
 
 /// What a program is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ pub(in crate::categories) struct Run {
 pub(in crate::categories) const NEVER: u32 = u32::MAX;
 
 /// Returns the index of the event that made a recorded allocation.
-pub(in crate::categories) fn event(a: &Allocation) -> u32 {
+pub(in crate::categories) fn event(a: &RecordedAllocation) -> u32 {
     event_before(a.from)
 }
 
@@ -56,6 +56,6 @@ pub(in crate::categories) fn event_before(moment: Moment) -> u32 {
 const WORKSPACES: [u64; 2] = [8 * 4096 * 1024, 2 * 4096 * 1024 + 8 * 16 * 1024];
 
 /// Whether an allocation has the size of a cuBLAS workspace.
-pub(in crate::categories) fn is_as_large_as_a_workspace(a: &Allocation) -> bool {
+pub(in crate::categories) fn is_as_large_as_a_workspace(a: &RecordedAllocation) -> bool {
     WORKSPACES.contains(&a.requested)
 }

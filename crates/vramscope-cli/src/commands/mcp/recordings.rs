@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, bail};
-use vramscope::analysis::Allocation;
+use vramscope::analysis::RecordedAllocation;
 use vramscope::report::bytes as in_units;
 use vramscope::session::{Session, SessionError};
 use vramscope::trace::formats::{ReadOptions, Reader};
@@ -162,14 +162,14 @@ fn memory(trace: &Trace) -> u64 {
     let of = |count: usize, each: usize| (count as u64).saturating_mul(each as u64);
     let devices = trace.devices.iter().map(|device| {
         of(device.events.len(), Events::BYTES_PER_EVENT + EVENT_IN_HISTORY)
-            + of(device.blocks.len(), size_of::<Block>() + size_of::<Allocation>())
+            + of(device.blocks.len(), size_of::<Block>() + size_of::<RecordedAllocation>())
             + of(device.segments.len(), size_of::<Segment>())
     });
     devices.sum::<u64>() + trace.memory() as u64
 }
 
 /// Bytes per event in a history: half of an allocation, and an index.
-const EVENT_IN_HISTORY: usize = size_of::<Allocation>() / 2 + size_of::<u64>();
+const EVENT_IN_HISTORY: usize = size_of::<RecordedAllocation>() / 2 + size_of::<u64>();
 
 #[cfg(test)]
 mod tests {

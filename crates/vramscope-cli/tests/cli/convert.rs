@@ -37,13 +37,24 @@ fn a_log_and_a_pickle_have_the_same_report() {
     }
 }
 
+/// A value without its texts.
+fn numbers(of: &Value) -> Value {
+    match of {
+        Value::String(_) => Value::Null,
+        Value::Array(all) => all.iter().map(numbers).collect(),
+        Value::Object(all) => all.iter().map(|(key, value)| (key.clone(), numbers(value))).collect(),
+        other => other.clone(),
+    }
+}
+
 #[test]
 fn recordings_of_other_tools_become_pickles() {
     let folder = tempfile::tempdir().unwrap();
     let pickle = folder.path().join("run.pickle");
     for from in SAMPLES {
         assert!(convert(from, &pickle).is_empty(), "{from}");
-        assert_eq!(report(&pickle), report(Path::new(from)), "{from}");
+        // Labels may differ: paths are shortened by what all frames share, and a pickle has only the frames in use.
+        assert_eq!(numbers(&report(&pickle)), numbers(&report(Path::new(from))), "{from}");
         let output = run(&["replay", pickle.to_str().unwrap()]);
         let why = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(why.contains("whose rules are unknown here"), "{from}: {why}");

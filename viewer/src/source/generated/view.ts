@@ -713,11 +713,11 @@ export type LaunchedKernels = {
   count: number;
   took_us: number;
   /** For each name, the lane and the index of its longest kernel, the number of its kernels, and their time in microseconds. */
-  lane: Uint32Array;
-  span: Uint32Array;
+  lane: U32s;
+  span: U32s;
   name: Array<string>;
-  number: Uint32Array;
-  number_us: Float64Array;
+  number: U32s;
+  number_us: F64s;
   /** The number of names that are left out. */
   left_out: number;
 };

@@ -16,6 +16,7 @@ pub use phantom::{is_on_phantom, on_phantom, own_test, phantom_gpu, phantom_run}
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The requirements that may be missing in continuous integration, one per line.
 const MAY_SKIP: &str = include_str!("../../../.ci/may-skip");
@@ -75,6 +76,21 @@ pub fn interpreter(need: &str, variable: &str) -> Option<String> {
         skip(need, &format!("{variable} does not name an interpreter"));
     }
     named
+}
+
+/// Differences between snapshots and PyTorch's schema of a release (`crates/vramscope-trace/tests/schema`), one per line. The script is
+/// independent of vramscope: it uses CPython's unpickler.
+///
+/// # Panics
+/// If the script fails.
+pub fn schema_differences(arguments: &[&str], release: &str, files: &[PathBuf]) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../vramscope-trace/tests/schema/snapshot_schema.py");
+    let output = Command::new("python3").arg(script).args(arguments).arg(release).args(files).output();
+    let output = output.unwrap_or_else(|e| panic!("python3: {e}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(i32::from(!text.is_empty())), "{told}");
+    text
 }
 
 #[cfg(test)]

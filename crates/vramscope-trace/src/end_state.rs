@@ -84,6 +84,21 @@ pub struct Block {
     pub user_metadata: Option<StringId>,
 }
 
+impl Block {
+    /// The free block from the address `from` to `to`; `None` if there is nothing between them.
+    pub fn free_between(from: u64, to: u64) -> Option<Self> {
+        (from < to).then_some(Self {
+            address: from,
+            size: to - from,
+            requested_size: 0,
+            state: BlockState::Inactive,
+            stack: None,
+            forward_frames: None,
+            user_metadata: None,
+        })
+    }
+}
+
 /// State of a block, by PyTorch's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 
 use vramscope_allocator::{Enabled, HistoryOptions, MemoryPool, Policy, TorchRelease, VirtualDevice};
@@ -12,20 +11,7 @@ use crate::{MIB, torch};
 
 /// Differences between files, by their release, and the schema of that release.
 fn differences(files: &BTreeMap<String, Vec<PathBuf>>) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../vramscope-trace/tests/schema/snapshot_schema.py");
-    let mut all = String::new();
-    for (release, files) in files {
-        let output = Command::new("python3").arg(script).arg(release).args(files).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(i32::from(!text.is_empty())),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        all += &text;
-    }
-    all
+    files.iter().map(|(release, files)| vramscope_testing::schema_differences(&[], release, files)).collect()
 }
 
 /// A program on the first of two devices: streams, a private pool, a pending free, a region, an out of memory.

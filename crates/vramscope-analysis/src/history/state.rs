@@ -27,14 +27,14 @@ impl History {
                 if a.address < next || block_end > end || a.size == 0 {
                     continue;
                 }
-                blocks.extend(free_block(next, a.address));
+                blocks.extend(Block::free_between(next, a.address));
                 active_size += a.size;
                 allocated_size += if a.is_allocated_at(moment) { a.size } else { 0 };
                 requested_size = requested_size.saturating_add(a.requested);
                 blocks.push(self.block(a, moment, &texts));
                 next = block_end;
             }
-            blocks.extend(free_block(next, end));
+            blocks.extend(Block::free_between(next, end));
             segments.push(Segment {
                 address: start,
                 total_size: end - start,
@@ -77,17 +77,4 @@ impl History {
         let blocks = self.device().recorded_blocks().filter(|b| b.state.is_active());
         blocks.filter_map(|b| Some((b.address, b.user_metadata?))).collect()
     }
-}
-
-/// Returns the free block between two addresses, if the gap is not empty.
-fn free_block(from: u64, to: u64) -> Option<Block> {
-    (from < to).then_some(Block {
-        address: from,
-        size: to - from,
-        requested_size: 0,
-        state: BlockState::Inactive,
-        stack: None,
-        forward_frames: None,
-        user_metadata: None,
-    })
 }

@@ -1,35 +1,19 @@
-//! Checks written files against PyTorch's schema in `tests/schema/snapshot_schema.py`. That script is independent of vramscope: it uses
-//! CPython's unpickler. These tests also check it with recordings of real releases.
+//! Checks written files against PyTorch's schema, and the schema against recordings of real releases.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Value, json};
+use vramscope_testing::schema_differences;
 use vramscope_trace::formats::write_pickle;
 
 use crate::{everything, read, read_json};
-
-/// Differences between files and the schema of a release.
-fn differences(arguments: &[&str], release: &str, files: &[PathBuf]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schema/snapshot_schema.py");
-    let output = Command::new("python3").arg(script).args(arguments).arg(release).args(files).output();
-    let output = output.unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(i32::from(!text.is_empty())),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    text
-}
 
 /// Differences between `snapshot`, after reading and writing, and the schema.
 fn differences_of(snapshot: &Value, release: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("written.pickle");
     write_pickle(&read_json(snapshot).trace, std::fs::File::create(&file).unwrap()).unwrap();
-    differences(&[], release, &[file]).replace(&folder.path().display().to_string(), "")
+    schema_differences(&[], release, &[file]).replace(&folder.path().display().to_string(), "")
 }
 
 /// A snapshot without frames in its segments and blocks.
@@ -93,9 +77,9 @@ mod data {
         let Some(folder) = vramscope_testing::recordings() else { return };
         for release in ["2.6", "2.11", "2.15"] {
             let files = recordings(&folder, release);
-            assert_eq!(differences(&["--strict"], release, &files), "");
+            assert_eq!(schema_differences(&["--strict"], release, &files), "");
             for other in ["2.6", "2.11", "2.15"].into_iter().filter(|&other| other != release) {
-                assert_ne!(differences(&["--strict"], other, &files), "", "{release} is not {other}");
+                assert_ne!(schema_differences(&["--strict"], other, &files), "", "{release} is not {other}");
             }
         }
     }
@@ -111,7 +95,7 @@ mod data {
                 files.push(written.path().join(path.file_name().unwrap()));
                 write_pickle(&trace, std::fs::File::create(files.last().unwrap()).unwrap()).unwrap();
             }
-            assert_eq!(differences(&["--strict"], release, &files), "");
+            assert_eq!(schema_differences(&["--strict"], release, &files), "");
         }
     }
 }

@@ -118,7 +118,7 @@ impl Held {
                 if block.address < next || block_end > end {
                     continue;
                 }
-                device.blocks.extend(gap(next, block.address));
+                device.blocks.extend(Block::free_between(next, block.address));
                 active_size += block.size;
                 if block.state == BlockState::ActiveAllocated {
                     allocated_size += block.size;
@@ -127,7 +127,7 @@ impl Held {
                 device.blocks.push(block);
                 next = block_end;
             }
-            device.blocks.extend(gap(next, end));
+            device.blocks.extend(Block::free_between(next, end));
             device.segments.push(Segment {
                 address,
                 total_size: held.size,
@@ -149,19 +149,6 @@ impl Held {
 /// End address of a range; `None` if the range is empty or ends beyond the last address.
 fn end_of(address: u64, size: u64) -> Option<u64> {
     address.checked_add(size).filter(|_| size > 0)
-}
-
-/// Returns the free block between two addresses, if the gap is not empty.
-fn gap(from: u64, to: u64) -> Option<Block> {
-    (from < to).then_some(Block {
-        address: from,
-        size: to - from,
-        requested_size: 0,
-        state: BlockState::Inactive,
-        stack: None,
-        forward_frames: None,
-        user_metadata: None,
-    })
 }
 
 #[cfg(test)]

@@ -173,7 +173,8 @@ pub(crate) fn lane_names(lane: &OperatorLane) -> (String, String) {
         LaneKind::Python => ("Python".to_owned(), format!("Python functions of {thread}")),
         LaneKind::Operators => {
             let own = own.filter(|&name| !name.is_empty() && name != "python").unwrap_or("operators");
-            (own.to_owned(), format!("operators of {thread}"))
+            // PyTorch's prefix of all its threads would leave no room for their names.
+            (own.strip_prefix("pt_").unwrap_or(own).to_owned(), format!("operators of {thread}"))
         }
         LaneKind::DeviceAnnotations => {
             (format!("on stream {stream}"), format!("annotations on device {of}, stream {stream}"))

@@ -92,7 +92,7 @@ fn operators_are_shown_beside_the_recording_of_their_run() {
     assert!(told.starts_with("Aligned by the clock of both files: 70 of 70 allocations"), "{told}");
     let labels: Vec<_> =
         lanes["lanes"].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap()).collect();
-    assert_eq!(labels, ["annotations", "operators", "pt_autograd_0", "stream 7", "stream 9", "NCCL"]);
+    assert_eq!(labels, ["annotations", "operators", "autograd_0", "stream 7", "stream 9", "NCCL"]);
     let place = |label: &str| labels.iter().position(|&l| l == label).unwrap();
     let number = |label: &str| lanes["lanes"][place(label)]["number"].as_u64().unwrap();
 
@@ -102,7 +102,7 @@ fn operators_are_shown_beside_the_recording_of_their_run() {
         let window = json!({"question": "operator_picture", "axis": axis, "from": from, "to": to, "width": 300, "lanes": all});
         let answer = ask(window).body;
         let [lane, row, begin, end] = ["lane", "row", "from", "to"].map(|name| column(&answer, name));
-        assert!(lane.contains(&(number("pt_autograd_0") as f64)), "{axis} {from}");
+        assert!(lane.contains(&(number("autograd_0") as f64)), "{axis} {from}");
         for (i, (&begin, &end)) in begin.iter().zip(&end).enumerate() {
             assert!(begin <= to && end >= from && begin <= end, "{axis} {begin} {end}");
             let same_row = |j: usize| (lane[i], row[i]) == (lane[j], row[j]);

@@ -42,7 +42,7 @@ fn compile(source: &str, out: &Path, name: &str, link: &[String]) -> Result<(), 
     rustc.args(["-C", "panic=abort", "-C", "force-unwind-tables=yes", "-C", "strip=symbols"]);
     // Several units would compile shared code several times, and the cores have other crates to compile.
     rustc.args(["-C", "codegen-units=1", "-C"]);
-    rustc.arg(format!("opt-level={}", if std::env::var("OPT_LEVEL")? == "0" { "1" } else { "2" }));
+    rustc.arg(format!("opt-level={}", if std::env::var("OPT_LEVEL")? == "0" { "0" } else { "2" }));
     rustc.args(["--target".to_owned(), std::env::var("TARGET")?]);
     if let Some(linker) = std::env::var_os("RUSTC_LINKER") {
         let mut option = OsString::from("linker=");

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use vramscope_trace::{Action, Category};
 
-use crate::basics::{Both, Cancel};
+use crate::basics::Both;
 use crate::categories::AllocationCategories;
 use crate::diff::{DeviceHistory, HolderChange, HoldersOf, holders_of_both};
 use crate::findings::{LeakSuspect, OomExplanation, leak_suspects, ooms};
@@ -13,6 +13,7 @@ use crate::history::{History, Peak, Peaks, Quality};
 use crate::stacks::Frames;
 use crate::steps::Steps;
 use crate::timeline::ByteKind;
+use vramscope_basics::Cancel;
 
 /// A limit that each device of a recording must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,6 @@
 //! - `groups`: allocations by line, stack, category, step and so on; call trees.
 //! - `findings`: leaks, idle memory, fragmentation, pins, out of memory and its causes.
 //! - `estimates`: the peak with a change to the program, without a run.
-//! - `packing`: offline packing. Effort is counted in steps, not in time, so answers are deterministic.
 //! - `replay`: the recorded requests under other settings and on other GPUs.
 //! - `timeline`: pictures of any window.
 //! - `operators`: operators and kernels of a trace of `torch.profiler`, beside a recording.
@@ -33,7 +32,6 @@ mod findings;
 mod groups;
 mod history;
 mod operators;
-mod packing;
 mod regions;
 mod replay;
 mod samples;
@@ -42,7 +40,7 @@ mod steps;
 mod summary;
 mod timeline;
 
-pub use basics::{Both, Cancel, Side, at_once};
+pub use basics::{Both, Side, at_once};
 pub use budget::{Budget, BudgetCheck, BudgetStatus, DeviceVerdict, Growth, HighWater, Measured, Unknown};
 pub use categories::{
     AllocationCategories, Basis, CATEGORY_RULES, CategoryRule, Evidence, Reason, ReasonGroup,
@@ -77,7 +75,6 @@ pub use history::{
     ReservedRange, SkippedActions, Walk, When, event_times, for_each_with_pool,
 };
 pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMemory};
-pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, DynamicLine, EndBlock, Failure,
@@ -92,6 +89,7 @@ pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
 pub use timeline::{
     Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Parting, Picture, PictureWindow, Span, Timeline, View,
 };
+pub use vramscope_basics::Cancel;
 pub use vramscope_engine::{Plan, PlanUse, PlannedRequest, Served};
 
 /// The README's example, compiled with the tests.

@@ -4,6 +4,7 @@
 //!
 //! - [`allocator`]: a caching memory pool with hooks and a recorded history
 //! - [`engine`]: the rules of PyTorch's and CuPy's allocators, without a device
+//! - [`packing`]: addresses for allocations with known lifetimes, in few bytes
 //! - [`trace`]: recordings as plain data, and their file formats
 //! - [`analysis`]: analyses of a recording
 //! - [`profiler`]: memory of functions and code blocks, monitoring, leaks, alerts
@@ -42,6 +43,7 @@ pub use vramscope_engine as engine;
 pub use vramscope_export as export;
 #[cfg(feature = "fleet")]
 pub use vramscope_fleet as fleet;
+pub use vramscope_packing as packing;
 #[cfg(feature = "phantom")]
 pub use vramscope_phantom as phantom;
 pub use vramscope_profiler as profiler;

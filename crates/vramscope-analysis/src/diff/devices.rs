@@ -6,9 +6,10 @@ use vramscope_trace::{Action, Events};
 
 use super::group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 use super::memory::{ComparedPart, DeviceHistory, Difference};
-use crate::basics::{Both, Cancel, Side};
+use crate::basics::{Both, Side};
 use crate::groups::{By, NoProperties};
 use crate::history::{EndState, History, Interval, Moment, Peaks};
+use vramscope_basics::Cancel;
 
 /// The comparison of one device in two recordings.
 ///

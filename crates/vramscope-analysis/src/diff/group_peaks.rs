@@ -6,10 +6,11 @@ use std::cmp::Reverse;
 use vramscope_trace::Trace;
 
 use super::holder_changes::{HolderChange, HoldersOf, IsMarked, Matched, matched_holders};
-use crate::basics::{Both, Cancel, Side};
+use crate::basics::{Both, Side};
 use crate::groups::{AllocationProperties, Amount, By, Grouping, Holder};
 use crate::history::{History, Interval, LifetimeChange, LifetimeChanges, Moment, RecordedAllocation};
 use crate::stacks::Frames;
+use vramscope_basics::Cancel;
 
 /// The part of a recording in which the peak of each group is determined.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use vramscope_trace::Category;
 use super::activations::{grows_with_batch, offload};
 use super::blocks::{self, Call};
 use super::program::{Changed, Item, Program, is_activation};
-use crate::basics::Cancel;
 use crate::categories::{AllocationCategories, PassPhase};
 use crate::findings::Uses;
 use crate::groups::{By, HolderKey, stack_key};
 use crate::history::{History, Moment};
 use crate::stacks::Frames;
+use vramscope_basics::Cancel;
 
 /// Allocations, and a change to them: `layer:h.*.mlp=checkpoint`.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use vramscope_trace::FrameId;
 
-use crate::basics::Cancel;
 use crate::categories::{AllocationCategories, PassPhase};
 use crate::history::History;
+use vramscope_basics::Cancel;
 
 pub use error::EstimateError;
 pub use marks::{Mark, MarkedAllocations, MarkedProgram, ProgramChange, smallest_gpu_for};

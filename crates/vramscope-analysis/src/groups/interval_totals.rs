@@ -9,9 +9,9 @@ use super::amount::Amount;
 use super::grouping::{Grouped, Grouping};
 use super::keys::{By, Holder, HolderKey};
 use super::properties::AllocationProperties;
-use crate::basics::Cancel;
 use crate::history::{History, Interval, Origin, RecordedAllocation};
 use crate::stacks::Frames;
+use vramscope_basics::Cancel;
 
 /// The totals of some allocations in an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

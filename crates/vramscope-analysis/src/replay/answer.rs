@@ -16,11 +16,12 @@ use super::runs::Replay;
 use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use super::what_if::{FittingGpu, Nearest, Tried, best_first};
-use crate::basics::{Cancel, beside};
+use crate::basics::beside;
 use crate::findings::OomExplanation;
 use crate::history::{History, SkippedActions, is_growth};
-use crate::packing::Packing;
 use crate::stacks::Frames;
+use vramscope_basics::Cancel;
+use vramscope_packing::Packing;
 
 /// Options of a replay.
 #[derive(Debug, Clone, Default)]

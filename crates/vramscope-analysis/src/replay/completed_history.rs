@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use vramscope_trace::Trace;
 
-use crate::basics::Cancel;
 use crate::history::History;
 use crate::replay::Replay;
+use vramscope_basics::Cancel;
 
 impl History {
     /// Like [`of`](Self::of). If a [`Replay`] reproduces the recording, its block sizes replace those that the layout alone does

@@ -3,9 +3,9 @@
 use vramscope_engine::BLOCK_UNIT;
 use vramscope_trace::Action;
 
-use crate::basics::Cancel;
 use crate::history::{History, Moment};
-use crate::packing::{Effort, Item, Packing, pack_unless};
+use vramscope_basics::Cancel;
+use vramscope_packing::{Effort, Item, Packing, pack_unless};
 
 /// Two lower bounds, in bytes. A request counts with its size rounded up to a multiple of 512, from the moment it was served to
 /// the moment it was freed.

@@ -24,12 +24,12 @@ use super::program::{Program, Readings, StepKind};
 use super::run::{Outcome, Run};
 use super::runs::Replay;
 use super::start::request_start;
-use crate::basics::Cancel;
 use crate::categories::AllocationCategories;
 use crate::history::{History, Moment};
-use crate::packing::{Effort, Item, pack_unless};
 use crate::stacks::Frames;
 use crate::steps::Steps;
+use vramscope_basics::Cancel;
+use vramscope_packing::{Effort, Item, pack_unless};
 
 /// The source of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use super::reach::Reach;
 use super::run::Outcome;
 use super::runs::{Replay, Reproduction};
 use super::start::Start;
-use crate::basics::Cancel;
 use crate::history::History;
+use vramscope_basics::Cancel;
 
 /// The largest number of requests that are interpreted in a less likely way.
 const MOST_AMBIGUOUS: usize = 16;

@@ -6,8 +6,8 @@ use vramscope_trace::{Action, PoolId, SegmentKind};
 use super::divergence::MemoryEvent;
 use super::program::{Program, Step, StepKind};
 use super::recorded_device::{Arena, RecordedDevice};
-use crate::basics::Cancel;
 use crate::history::History;
+use vramscope_basics::Cancel;
 
 /// The outcome of a replay, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use super::recorded_device::RecordedDevice;
 use super::run::{Outcome, Run};
 use super::settings::Setting;
 use super::start::{Start, request_start};
-use crate::basics::Cancel;
 use crate::history::{History, SkippedActions};
+use vramscope_basics::Cancel;
 
 /// A recording that was replayed under its own settings and can be replayed under others.
 ///

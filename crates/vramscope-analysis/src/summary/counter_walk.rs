@@ -1,9 +1,9 @@
 //! Results that need a walk over all moments, computed in one pass.
 
-use crate::basics::Cancel;
 use crate::findings::{ActiveRange, leaks};
 use crate::history::{Counters, History, Peaks};
 use crate::regions::{Region, RunBytesWalk, region_runs, regions_of};
+use vramscope_basics::Cancel;
 
 /// Results that depend on the counters at every moment.
 #[derive(Debug, Clone)]

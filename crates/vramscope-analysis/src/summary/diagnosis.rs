@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::unsplit::unsplit_growth;
-use crate::basics::Cancel;
 use crate::findings::{
     AllocatorFinding, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OomExplanation,
 };
 use crate::history::{History, Moment};
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
 use crate::steps::Steps;
+use vramscope_basics::Cancel;
 
 /// A change, other than of settings, that makes a run fit, with the peak of reserved bytes in a replay of that change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,12 +2,12 @@
 
 use regex::Regex;
 
-use crate::basics::Cancel;
 use crate::groups::{By, IntervalGroups, KnownProperties, interval_groups};
 use crate::history::{History, Interval, Moment, Peak, Quality};
 use crate::regions::runs_between;
 use crate::stacks::{Frames, StackFilter};
 use crate::steps::ProgramPart;
+use vramscope_basics::Cancel;
 
 /// An interval of events, with the grouping and the filter for its summary.
 #[derive(Debug, Clone)]

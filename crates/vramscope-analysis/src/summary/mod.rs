@@ -15,7 +15,7 @@ use std::sync::Arc;
 use regex::Regex;
 use vramscope_trace::{DeviceTrace, Trace};
 
-use crate::basics::{Cancel, at_once};
+use crate::basics::at_once;
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
@@ -36,6 +36,7 @@ use counter_walk::CounterWalk;
 pub use diagnosis::Remedy;
 use diagnosis::{Diagnosis, growth_per_step};
 pub use interval::{IntervalOptions, IntervalSummary};
+use vramscope_basics::Cancel;
 
 /// The moment of a summary, with the grouping and the filter of its holders.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,7 @@
 use vramscope_trace::Category;
 
 use super::{Axis, Shown, Timeline};
-use crate::basics::Cancel;
+use vramscope_basics::Cancel;
 
 /// A part of the horizontal axis, with its number of pixel columns.
 #[derive(Debug, Clone, Copy, PartialEq)]

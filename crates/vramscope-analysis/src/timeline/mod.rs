@@ -25,8 +25,9 @@ use clock::Clock;
 use lifetimes::Lifetimes;
 use picture::Stack;
 
-use crate::basics::{Cancel, Column, RangeMax, beside};
+use crate::basics::{Column, RangeMax, beside};
 use crate::history::{Counters, History, Interval, Moment, Peak, Peaks, RecordedAllocation};
+use vramscope_basics::Cancel;
 
 /// A kind of bytes, and the items that the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

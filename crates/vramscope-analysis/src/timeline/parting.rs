@@ -1,8 +1,9 @@
 //! Compares the outlines of two parts of timelines: the allocated bytes over moments, from the bytes at the start of each part.
 
 use super::Timeline;
-use crate::basics::{Both, Cancel};
+use crate::basics::Both;
 use crate::history::Moment;
+use vramscope_basics::Cancel;
 
 /// The comparison of two outlines. An outline is the sequence of changes of the allocated bytes; events without a change, such as
 /// new segments, are ignored.

@@ -1,7 +1,7 @@
 //! Draws the stacked timeline of a window in pixels.
 
 use super::lifetimes::Lifetimes;
-use crate::basics::Cancel;
+use vramscope_basics::Cancel;
 
 /// A picture of a window of the timeline.
 ///

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, ReplayDevice, pack};
+use vramscope_analysis::{Capacity, History, Outcome, Replay, ReplayDevice};
 use vramscope_engine::{Policy, Statistics};
+use vramscope_packing::{Effort, Item, Packing, pack};
 use vramscope_trace::{TorchSettings, Trace, formats};
 
 use crate::data;

@@ -17,8 +17,8 @@ mod sweep;
 mod tests;
 mod tiers;
 
-use crate::basics::Cancel;
 use events::Events;
+use vramscope_basics::Cancel;
 
 /// One allocation: `size` bytes over the half-open lifetime `[from, to)`.
 ///
@@ -58,7 +58,7 @@ pub struct Packing {
 impl Packing {
     /// Whether no packing can be lower than this one.
     #[must_use]
-    pub(crate) fn is_optimal(&self) -> bool {
+    pub fn is_optimal(&self) -> bool {
         self.exhausted || self.height == self.lower_bound
     }
 }
@@ -89,7 +89,8 @@ pub fn pack(items: &[Item], effort: Effort) -> Packing {
 }
 
 /// Like [`pack`]; returns `None` if cancelled.
-pub(crate) fn pack_unless(items: &[Item], effort: Effort, cancel: &Cancel) -> Option<Packing> {
+#[must_use]
+pub fn pack_unless(items: &[Item], effort: Effort, cancel: &Cancel) -> Option<Packing> {
     let events = Events::new(items);
     let lower_bound = events.peak(items);
     let mut packing = sweep::pack(items, &events, lower_bound, effort.sweep_items, cancel);
@@ -104,3 +105,8 @@ fn height(items: &[Item], offsets: &[u64]) -> u64 {
     let with_room = items.iter().zip(offsets).filter(|(item, _)| item.takes_room());
     with_room.map(|(item, &offset)| offset.saturating_add(item.size)).max().unwrap_or(0)
 }
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

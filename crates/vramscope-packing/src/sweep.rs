@@ -10,7 +10,7 @@ use super::events::{Events, mirrored};
 use super::strip::{Piece, Strip};
 use super::tiers::{Shrink, Tiers};
 use super::{Item, Packing, height};
-use crate::basics::Cancel;
+use vramscope_basics::Cancel;
 
 /// Returns the lowest of several sweeps. At least one runs; more run while none has reached `lower_bound` and steps are left.
 /// After a cancellation, the result is meaningless.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Cancel(Arc<AtomicBool>);
 
 /// How many steps a long loop takes between two checks of a [`Cancel`]; they take well below a millisecond.
-pub(crate) const STEPS_BETWEEN_LOOKS: usize = 4096;
+const STEPS_BETWEEN_LOOKS: usize = 4096;
 
 impl Cancel {
     /// Cancels the computation.
@@ -25,9 +25,10 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Like [`is_cancelled`](Self::is_cancelled), but checks only at every [`STEPS_BETWEEN_LOOKS`]th `step`
-    /// of a long loop; returns false at all other steps.
-    pub(crate) fn is_cancelled_at(&self, step: usize) -> bool {
+    /// Like [`is_cancelled`](Self::is_cancelled), but checks only at every 4096th `step` of a long loop; returns false at all other
+    /// steps.
+    #[must_use]
+    pub fn is_cancelled_at(&self, step: usize) -> bool {
         step.is_multiple_of(STEPS_BETWEEN_LOOKS) && self.is_cancelled()
     }
 }

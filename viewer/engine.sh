@@ -2,16 +2,13 @@
 # Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, compressed, into
 # OUT/engine.wasm.gz (default: the folder of the page), and the code that calls it into viewer/src/source/generated.
 #
-#   viewer/engine.sh [OUT [PROFILE]]
-#
-# PROFILE is one of Cargo.toml: `wasm` (the default) is small and fast, `wasm-test` compiles fast.
+#   viewer/engine.sh [OUT]
 #
 # Needs the sources of Rust's standard library, which is built for size. Debian has them, with a compiler of their own:
 # apt-get install rustc-web cargo-web rust-web-src lld-19. Elsewhere: rustup component add rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
-profile=${2:-wasm}
 root=$PWD
 glue=$root/viewer/src/source/generated
 
@@ -27,9 +24,9 @@ if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/
 else
     compiler+=(cargo)
 fi
-"${compiler[@]}" build --quiet --profile "$profile" -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
+"${compiler[@]}" build --quiet --profile wasm -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
     -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size "${linker[@]}"
-cargo run --quiet -p vramscope-bind -- "target/wasm/wasm32-unknown-unknown/$profile/vramscope_wasm.wasm" target/wasm/bound
+cargo run --quiet -p vramscope-bind -- "target/wasm/wasm32-unknown-unknown/wasm/vramscope_wasm.wasm" target/wasm/bound
 mkdir -p "$out"
 gzip -9 --no-name --stdout target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.gz"
 cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

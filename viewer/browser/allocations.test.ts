@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { allocations, engineOf } from './asking';
+import { allocations } from './asking';
 import { command, example, scratch } from './command';
-import { exact, numberOf, pair, redrawn, serving, show, state, tableRows, test } from './page';
+import { answering, exact, numberOf, pair, redrawn, serving, show, state, tableRows, test } from './page';
 import { known, write } from './recordings';
 import { records, save } from './saving';
 import { meddle } from './transport';
@@ -31,7 +31,7 @@ function cells(csv: string): Record<string, string>[] {
 }
 
 test('rows are sorted by every column, and a row selects its allocation', async ({ open }) => {
-  const all = await allocations(engineOf(LEAK));
+  const all = await allocations(await answering(LEAK));
   const page = await open(`${await serving(LEAK)}#view=allocations`);
   await waitForRows(page, all.length);
   await expect.poll(() => numberOf(page, '.allocations-view', 'data-bytes')).toBe(all.reduce((sum, a) => sum + a.bytes, 0));
@@ -94,7 +94,7 @@ test('the search, the moment and the interval filter the rows', async ({ open })
   await page.getByRole('searchbox').fill('');
   await waitForRows(page, made.length);
   await page.getByText('Live after event 19').click();
-  const engine = engineOf(file);
+  const engine = await answering(file);
   const all = await allocations(engine);
   await waitForRows(page, all.filter((a) => a.from <= 20 && (a.freed === null || a.freed > 20)).length);
   await page.getByText('Allocated in the interval').click();
@@ -196,7 +196,7 @@ test.for([0, 700])(ENTER, async (delay, { open }) => {
   await page.locator('aside[data-selected]').waitFor();
   await expect.poll(async () => (await state(page))['bytes']).toBeDefined();
   const { range, bytes, selected } = await state(page);
-  const allocation = (await allocations(engineOf(file)))[Number(selected)]!;
+  const allocation = (await allocations(await answering(file)))[Number(selected)]!;
   const [[from, to], [low, high]] = [pair(range), pair(bytes)];
   expect(from).toBeLessThanOrEqual(allocation.from);
   expect(to).toBeGreaterThanOrEqual(allocation.to!);

@@ -9,9 +9,10 @@ import { askedOf, type Source } from '../src/source/questions';
 import { server } from '../src/source/server';
 import type { Allocation, Names } from '../src/source/source';
 
+const plain = globalThis.fetch;
+
 /** A source for the server at `url`, until another is created: its questions are relative to the page. */
 export function asking(url: string): Source {
-  const plain = globalThis.fetch;
   globalThis.fetch = (path, init) => plain(new URL(String(path), url), init);
   return askedOf(server());
 }

@@ -4,9 +4,9 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { categoryColor, css, mix } from '../src/style/colors';
 import { CATEGORIES, type Category } from '../src/source/source';
-import { engineOf } from './asking';
+
 import { example, report } from './command';
-import { drawn, legend, plotBox, ready, serving, show, state, tableRows, test } from './page';
+import { answering, drawn, legend, plotBox, ready, serving, show, state, tableRows, test } from './page';
 import { segmentsOnly, told } from './recordings';
 
 const LEAK = example('leak.pickle');
@@ -67,7 +67,7 @@ test('without known categories, stacks provide the colors and there are no bands
 
 test('the bands match the report at the peak, and the tooltip shows them', async ({ open }) => {
   const { categories_at_peak: categories, peak_allocated_bytes: peak } = report(LEAK).devices[0];
-  const source = engineOf(LEAK);
+  const source = await answering(LEAK);
   const { events } = (await source.recordings())[0]!.devices[0]!;
   const bands = await source.ask(0, 0, { question: 'bands', axis: 'events', from: 0, to: events + 1, width: 1, only: null });
   const sums = bands.bands.map(({ category, bytes }) => [CATEGORIES[category], bytes[0]]);
@@ -85,7 +85,7 @@ test('the bands match the report at the peak, and the tooltip shows them', async
 
 test('categories of a long recording are computed after the first picture', async ({ open }) => {
   const { file } = told(270_000);
-  const source = engineOf(file);
+  const source = await answering(file);
   const before = (await source.recordings())[0]!.devices[0]!;
   expect(before.purposes).toBeNull();
   const window = { axis: 'events', from: 0, to: 8, width: 8 } as const;

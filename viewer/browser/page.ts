@@ -4,7 +4,9 @@ import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { expect, test as plain } from 'vitest';
+import type { Source } from '../src/source/questions';
 import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
+import { asking } from './asking';
 import { report, scratch, serve, serveRanks, writePage } from './command';
 import { serveSite } from './site';
 import { TRANSPORT } from './transport';
@@ -124,6 +126,13 @@ export async function servingAlone(...files: string[]): Promise<string> {
   const served = TRANSPORT === 'worker' ? await serveSite() : await serve(...files);
   running.push(served);
   return served.url;
+}
+
+/** Returns a source for these files, which the command's server answers with both transports. */
+export async function answering(...files: string[]): Promise<Source> {
+  const served = await serve(...files);
+  running.push(served);
+  return asking(served.url);
 }
 
 /** Returns the address of the page of all ranks of a job. */

@@ -1,10 +1,10 @@
 // Pointer actions in the panels below the timeline: maps, tracks, call trees, lists.
 
 import { expect } from 'vitest';
-import { engineOf } from './asking';
+
 import { example, report } from './command';
 import { compiled } from './recordings';
-import { numberOf, panel, serving, show, state, test } from './page';
+import { answering, numberOf, panel, serving, show, state, test } from './page';
 import { meddle } from './transport';
 
 const OOM = example('oom.pickle');
@@ -19,7 +19,7 @@ test('a block of the state shows its details, and a click selects it', async ({ 
   const tooltip = page.locator('.part-tooltip');
   await tooltip.waitFor();
   const address = /address(0x[0-9a-f]+)/i.exec((await tooltip.textContent())!)![1]!;
-  const { blocks } = await engineOf(OOM).ask(0, 0, { question: 'layout', moment: 1000 });
+  const { blocks } = await (await answering(OOM)).ask(0, 0, { question: 'layout', moment: 1000 });
   const at = blocks.address.indexOf(Number(address));
   expect(at).toBeGreaterThanOrEqual(0);
   await page.mouse.click(x, y);

@@ -1,9 +1,9 @@
 // The search box: its matches equal a plain count over all allocations.
 
 import { expect } from 'vitest';
-import { allocations, engineOf, frames } from './asking';
+import { allocations, frames } from './asking';
 import { example } from './command';
-import { legend, numberOf, serving, state, test } from './page';
+import { answering, legend, numberOf, serving, state, test } from './page';
 import { known } from './recordings';
 
 const LEAK = example('leak.pickle');
@@ -53,7 +53,7 @@ test('counts and bytes match a plain count over the recording', async ({ open })
 });
 
 test('so do those of a PyTorch recording', async ({ open }) => {
-  const source = engineOf(LEAK);
+  const source = await answering(LEAK);
   const all = await allocations(source);
   const names = await source.names(0);
   const page = await open(await serving(LEAK));

@@ -2,9 +2,9 @@
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { engineOf } from './asking';
+
 import { example, report } from './command';
-import { drawn, exact, plotBox, redrawn, serving, show, state, test } from './page';
+import { answering, drawn, exact, plotBox, redrawn, serving, show, state, test } from './page';
 import { segmentsOnly } from './recordings';
 
 const TRAINING = example('training.pickle.zst');
@@ -221,7 +221,7 @@ test('on the time axis, an interval has the events of its time range', async ({ 
   await page.keyboard.up('Shift');
   await expect.poll(() => spanOf(page)).not.toBe(`${steps[1].first_event}.${steps[1].end_event}`);
   const [from, to] = (await spanOf(page))!.split('.').map(Number);
-  const source = engineOf(TRAINING);
+  const source = await answering(TRAINING);
   const lasted = (await source.recordings())[0]!.devices[0]!.duration_us!;
   const { time_us: times } = await source.ask(0, 0, { question: 'events', first: 0, count: events });
   // Two pixels, because the column of the picture shows one of its moments.

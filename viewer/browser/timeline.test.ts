@@ -3,9 +3,9 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
-import { engineOf, frames } from './asking';
+import { frames } from './asking';
 import { example, report } from './command';
-import { exact, pair, plotBox, redrawn, serving, state, test } from './page';
+import { answering, exact, pair, plotBox, redrawn, serving, state, test } from './page';
 
 const OOM = example('oom.pickle');
 const events = 2061;
@@ -70,7 +70,7 @@ test('no peak is lost if a pixel has many moments', async ({ open }) => {
 test('hovering shows bytes, address and stack', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=timeline&range=1000~1100`);
   const box = await plotBox(page);
-  const source = engineOf(OOM);
+  const source = await answering(OOM);
   const names = await source.names(0);
   for (const [right, up] of [
     [0.2, 0.1],
@@ -104,7 +104,7 @@ test('a click selects the allocation and chooses the moment', async ({ open }) =
   const details = page.locator('aside[data-selected]');
   await details.waitFor();
   const id = Number(await details.getAttribute('data-selected'));
-  const it = await engineOf(OOM).ask(0, 0, { question: 'allocation', id });
+  const it = await (await answering(OOM)).ask(0, 0, { question: 'allocation', id });
   expect(it.from).toBeLessThanOrEqual(1050);
   expect(it.to ?? Infinity).toBeGreaterThan(1050);
   const titles = await details.locator('dd[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title));

@@ -5,10 +5,10 @@ import { defineConfig } from 'vitest/config';
 const isWorker = process.env['VRAMSCOPE_TRANSPORT'] === 'worker';
 const files = (...names: string[]) => names.map((name) => `browser/${name}.test.ts`);
 // Tests of one transport, and of markup and keys alone: `./test` runs them.
-const ONCE = files('access', 'bars', 'keys', 'site', 'told');
-// These open hundreds of views, or the same views once more in another browser, in a notebook or with late answers.
-// `./test --slow` runs them, with VRAMSCOPE_TRANSPORT=worker.
-const LONG = files('addressed', 'firefox', 'late', 'notebook', 'truth');
+const ONCE = files('access', 'bars', 'keys', 'told');
+// These need the page's engine, which takes long to compile, or open hundreds of views, or the same views once more in another browser, in
+// a notebook or with late answers. `./test --slow` runs them, with VRAMSCOPE_TRANSPORT=worker.
+const LONG = files('addressed', 'firefox', 'late', 'notebook', 'site', 'sources', 'truth');
 
 export default defineConfig({
   test: {

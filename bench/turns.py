@@ -67,7 +67,8 @@ def parsed(ap):
     a = ap.parse_args()
     if not a.recording.exists():
         sys.exit(f"no recording at {a.recording}; name one")
-    subprocess.run(["cargo", "build", "--profile", "dist", "--quiet", "--workspace", "--exclude", "vramscope-rollup"], cwd=ROOT, check=True)
+    build = ["cargo", "build", "--profile", "dist", "--quiet", "-p", "vramscope-cli", "-p", "vramscope-bench"]
+    subprocess.run(build, cwd=ROOT, check=True)
     binaries = {"vramscope": str(ROOT / "target/dist/vramscope")}
     if a.against:
         binaries["against"] = str(a.against.resolve())

@@ -104,6 +104,10 @@ pub enum Unknown {
     NoCategories,
     /// The oldest events of the baseline were probably dropped; its peak may have been higher.
     BaselineEventsDropped,
+    /// The recording is in a format from which failed requests are not read.
+    NoFailedRequests,
+    /// The recording lacks segments: more bytes are active than reserved.
+    NoSegments,
 }
 
 /// A budget, with the values measured in the recording.
@@ -223,7 +227,7 @@ impl<'t> Side<'t> {
         let status = if peak.peak.bytes > limit {
             BudgetStatus::Exceeded
         } else {
-            self.kept_unless(self.lacks_events())
+            self.kept_unless(self.lacks_events().or(self.lacks_segments(kind)))
         };
         let holders = holders_at(self.history, self.frames, peak.peak.moment, By::Line);
         DeviceVerdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
@@ -288,8 +292,11 @@ impl<'t> Side<'t> {
 
     fn ooms(&self) -> DeviceVerdict {
         let (explained, more) = ooms(self.history, self.frames);
-        let status =
-            if explained.is_empty() { self.kept_unless(self.lacks_events()) } else { BudgetStatus::Exceeded };
+        let status = if explained.is_empty() {
+            self.kept_unless(self.lacks_events().or(self.lacks_failed_requests()))
+        } else {
+            BudgetStatus::Exceeded
+        };
         DeviceVerdict { status, measured: Measured::Ooms { explained, more } }
     }
 
@@ -306,6 +313,17 @@ impl<'t> Side<'t> {
     /// Unknown if the recording does not start at the program's beginning.
     fn lacks_events(&self) -> Option<Unknown> {
         self.lacks_history().or(self.lost_events().then_some(Unknown::EventsDropped))
+    }
+
+    /// Unknown if another tool's format has no failed requests.
+    fn lacks_failed_requests(&self) -> Option<Unknown> {
+        self.history.trace().other_allocator().map(|_| Unknown::NoFailedRequests)
+    }
+
+    /// Unknown if the peak of reserved bytes is below that of active bytes.
+    fn lacks_segments(&self, kind: ByteKind) -> Option<Unknown> {
+        let is_incomplete = self.peaks.reserved.bytes < self.peaks.active.bytes;
+        (kind == ByteKind::Reserved && is_incomplete).then_some(Unknown::NoSegments)
     }
 
     fn lost_events(&self) -> bool {

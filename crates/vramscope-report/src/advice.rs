@@ -128,6 +128,12 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> Strin
         }
         Unknown::EventsDropped => format!("Record the run again with {}.", larger(recorder)),
         Unknown::BaselineEventsDropped => "Record the baseline again with a larger `max_entries`.".to_owned(),
+        Unknown::NoFailedRequests => {
+            "Check the exit code of the program, or record it with `vramscope run`.".to_owned()
+        }
+        Unknown::NoSegments => {
+            format!("Set a limit on allocated bytes instead, with {}.", advice.option("max-peak"))
+        }
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
                 Some(why) => {
                     let seen = match unknown_because {
                         Some(Unknown::EventsDropped) => "in the remaining events",
+                        Some(Unknown::NoSegments) => "in the recorded segments",
                         _ => "when the snapshot was taken",
                     };
                     format!("{subject}: unknown, because {why}; {} {seen}, {budget}", high(peak))
@@ -190,5 +191,7 @@ fn unknown(why: Unknown, device: i64, overflowed: bool) -> String {
         Unknown::BaselineEventsDropped => {
             "the ring buffer probably dropped the oldest events of the baseline".to_owned()
         }
+        Unknown::NoFailedRequests => "failed requests are not read from this format".to_owned(),
+        Unknown::NoSegments => "not all reserved memory was recorded".to_owned(),
     }
 }

@@ -86,14 +86,24 @@ pub enum OtherAllocator {
     Nsys,
     /// Paddle.
     Paddle,
+    /// MLX.
+    Mlx,
     /// An allocator without a name.
     Unknown,
 }
 
 impl OtherAllocator {
     /// All allocators.
-    pub const ALL: [Self; 7] =
-        [Self::Rmm, Self::Memscope, Self::TorchProfiler, Self::Jax, Self::Nsys, Self::Paddle, Self::Unknown];
+    pub const ALL: [Self; 8] = [
+        Self::Rmm,
+        Self::Memscope,
+        Self::TorchProfiler,
+        Self::Jax,
+        Self::Nsys,
+        Self::Paddle,
+        Self::Mlx,
+        Self::Unknown,
+    ];
 
     /// The allocator's name as the value of `backend`.
     pub fn name(self) -> &'static str {
@@ -104,6 +114,7 @@ impl OtherAllocator {
             Self::Jax => "jax",
             Self::Nsys => "nsys",
             Self::Paddle => "paddle",
+            Self::Mlx => "mlx",
             Self::Unknown => "other",
         }
     }
@@ -117,6 +128,7 @@ impl OtherAllocator {
             Self::Jax => "JAX",
             Self::Nsys => "an allocator that Nsight Systems recorded",
             Self::Paddle => "Paddle",
+            Self::Mlx => "MLX",
             Self::Unknown => "another allocator",
         }
     }

@@ -246,6 +246,13 @@ impl Events {
         self.tags[i] = tags;
     }
 
+    /// Replaces all actions `from`, if there is no action `other`.
+    pub(crate) fn rename_without(&mut self, other: Action, from: Action, to: Action) {
+        if !self.actions.contains(&other) {
+            self.actions.iter_mut().filter(|action| **action == from).for_each(|action| *action = to);
+        }
+    }
+
     /// Returns all events, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
         (0..self.len()).map(|i| self.get(i))

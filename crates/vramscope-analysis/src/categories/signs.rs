@@ -264,6 +264,13 @@ const SIGNS: &[SignRule] = &[
         Any,
         ("sglang/srt/mem_cache/memory_pool.py", "_create_buffers"),
     ),
+    // TensorRT-LLM's cache of keys and values is outside of PyTorch's allocator. Its cache of states is not.
+    rule(
+        Sign::KvCache,
+        "tensorrt_llm/_torch/pyexecutor/mamba_cache_manager.py",
+        Any,
+        ("tensorrt_llm/_torch/pyexecutor/mamba_cache_manager.py", "__init__"),
+    ),
     rule(Sign::KvCache, "", Has("setup_cache"), ("/home/user/model.py", "setup_caches")),
     rule(Sign::KvCache, "", Has("past_key_value"), ("generate.py", "_expand_past_key_values")),
     // Libraries.

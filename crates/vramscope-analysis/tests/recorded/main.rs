@@ -76,7 +76,7 @@ fn the_cost_of_max_split_size() {
     assert_eq!((findings("split"), findings("growing")), (vec![], vec![]));
 }
 
-/// The table of a serving program beside PyTorch's own counters at each part (`serving.json`).
+/// The table of a serving program beside PyTorch's own counters at each part and the blocks of its tensors (`serving.json`).
 #[test]
 fn the_parts_of_a_serving_program() {
     let counted: Value =
@@ -85,6 +85,8 @@ fn the_parts_of_a_serving_program() {
     let (parts, serving) = (&counted["parts"], summary.serving.unwrap());
     assert_eq!(json!(serving.weights), parts["weights"]["allocated"]);
     assert_eq!(json!(serving.kv_cache), parts["kv_cache"]["allocated"]);
+    let tagged = &counted["tagged"];
+    assert_eq!(json!([serving.weights, serving.kv_cache]), json!([tagged["weights"], tagged["kv_cache"]]));
     assert_eq!(json!(serving.activations), parts["activations"]["peak"]);
     let sum = serving.weights + serving.kv_cache + serving.graphs + serving.other;
     assert_eq!(json!(sum), counted["allocated"]);

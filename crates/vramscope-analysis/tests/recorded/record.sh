@@ -35,12 +35,13 @@ record pool_steps
     record unsplit_prefill $split:64
     record growing $split:64
 }
+engine=../../../vramscope-phantom/programs/engine/vllm
 CUMEM=$PWD/cumem.so
 export CUMEM
-cc -shared -fPIC -o "$CUMEM" serving/vllm/device_allocator/cumem.c
+cc -shared -fPIC -o "$CUMEM" "$engine/device_allocator/cumem.c"
 if [ -z "$chosen" ] || [ "$chosen" = serving ]; then
     "$vramscope" phantom run --once --record serving.pickle -- \
-        "$python" -B serving/vllm/v1/worker/gpu_model_runner.py serving.json
+        "$python" -B "$engine/v1/worker/gpu_model_runner.py" serving.json
     zstd -q -19 -f --rm serving.pickle
 fi
 rm late.c late.so cumem.so

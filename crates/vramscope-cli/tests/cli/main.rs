@@ -16,6 +16,7 @@ mod export;
 #[cfg(target_os = "linux")]
 mod fit;
 mod fleet;
+mod formats;
 #[cfg(unix)]
 mod gpus;
 mod hostile;

@@ -228,5 +228,7 @@ fn because(why: Unknown) -> &'static str {
         Unknown::NoBaselineHistory => "no_baseline_history",
         Unknown::EventsDropped => "events_dropped",
         Unknown::BaselineEventsDropped => "baseline_events_dropped",
+        Unknown::NoFailedRequests => "no_failed_requests",
+        Unknown::NoSegments => "no_segments",
     }
 }

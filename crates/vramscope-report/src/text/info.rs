@@ -14,7 +14,7 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
     let trace = &recording.trace;
     let mut out = format!("{BOLD}{}{BOLD:#}\n", Shown::of(file));
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<12}{value}");
+        let _ = writeln!(out, "  {name:<11} {value}");
     };
     line("format", format_of(recording));
     // A log does not contain the generation of PyTorch's format.

@@ -76,6 +76,35 @@ fn entries_of_paddle_name_operators() {
 }
 
 #[test]
+fn entries_of_mlx_name_primitives() {
+    let recording = read(include_bytes!("../../../../fuzz/corpus/read/mlx")).unwrap();
+    let t = &recording.trace;
+    assert_eq!((t.other_allocator(), &recording.notices), (Some(OtherAllocator::Mlx), &Default::default()));
+    let events = &t.devices[0].events;
+    let count = |action| events.actions().iter().filter(|&&of| of == action).count();
+    let actions =
+        [Action::Alloc, Action::Free, Action::FreeCompleted, Action::SegmentAlloc, Action::SegmentFree];
+    assert_eq!(actions.map(count), [9, 8, 0, 3, 2]);
+    let category = |i: usize| t.tags.get(events.get(i).tags).category.map(|text| t.strings.get(text));
+    assert_eq!([1, 3, 6].map(category), [Some("RandomBits"), Some("Matmul"), None]);
+
+    // A snapshot of `torch.profiler` has categories too, PyTorch's has metadata, and MLX's has no segments.
+    let entry = |category: &str| {
+        json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0,
+        "category": category, "user_metadata": "Add"})
+    };
+    let other = |category, segments| {
+        read_json(&json!({"segments": segments, "device_traces": [[entry(category)]]}))
+            .trace
+            .other_allocator()
+    };
+    assert_eq!(other("Add", json!([])), Some(OtherAllocator::Mlx));
+    assert_eq!(other("gradient", json!([])), None);
+    let segment = json!({"device": 0, "address": 512, "total_size": 512, "stream": 0, "segment_type": "small", "blocks": []});
+    assert_eq!(other("Add", json!([segment])), None);
+}
+
+#[test]
 fn the_oldest_form_is_a_list_of_segments() {
     let t = read_json(&json!([{
         "device": 1, "address": 1000, "total_size": 1536, "allocated_size": 512, "active_size": 512, "stream": 0,

@@ -28,6 +28,12 @@ fn pages_of_every_size_have_the_same_rows() {
         assert_eq!((count(Action::Alloc), count(Action::Free)), (3002, 3000), "{page_size}");
         let sizes: u64 = events.iter().filter(|e| e.action == Action::Free).map(|e| e.size).sum();
         assert_eq!(sizes, (0..3000).map(|step| 1000 + step).sum::<u64>());
+        // The memory of the pool, and two allocations outside of it.
+        let reserved = |actions: [Action; 2]| -> u64 {
+            events.iter().filter(|e| actions.contains(&e.action)).map(|e| e.size).sum()
+        };
+        let all = reserved([Action::SegmentAlloc, Action::SegmentMap]);
+        assert_eq!(all - reserved([Action::SegmentFree, Action::SegmentUnmap]), (1 << 20) + 512);
         let stacks = events.iter().filter(|e| e.stack.is_some()).count();
         assert_eq!(stacks, events.len());
     }

@@ -82,11 +82,16 @@ impl Assembler {
             }
             self.trace.push_host(host);
         }
-        self.trace.settings = match root.settings {
-            None | Some(Value::None | Value::Opaque) if self.is_paddle => {
-                Some(OtherAllocator::Paddle.settings())
+        let is_named = !matches!(root.settings, None | Some(Value::None | Value::Opaque));
+        let other = if is_named { None } else { self.other_allocator() };
+        if other == Some(OtherAllocator::Mlx) {
+            // MLX records each free once.
+            for device in &mut self.trace.devices {
+                device.events.rename_without(Action::FreeRequested, Action::FreeCompleted, Action::Free);
             }
-            None | Some(Value::None | Value::Opaque) => None,
+        }
+        self.trace.settings = match root.settings {
+            None | Some(Value::None | Value::Opaque) => other.map(OtherAllocator::settings),
             Some(Value::Settings(i)) => Some(self.settings_with_conf(i)),
             Some(Value::Bad(i)) => return Err(self.problem("allocator_settings".to_owned(), i)),
             Some(_) => return Err(schema("allocator_settings", "is not a dictionary of settings")),
@@ -95,6 +100,18 @@ impl Assembler {
         self.trace.kind = self.kind(root.settings);
         self.note_unknown_actions();
         Ok((self.trace, self.notices))
+    }
+
+    /// Returns the allocator of a snapshot without settings, if its entries show that it is not PyTorch's.
+    fn other_allocator(&self) -> Option<OtherAllocator> {
+        let has_segments = || self.trace.devices.iter().any(|device| !device.segments.is_empty());
+        if self.is_paddle {
+            Some(OtherAllocator::Paddle)
+        } else if self.names_primitives && !has_segments() {
+            Some(OtherAllocator::Mlx)
+        } else {
+            None
+        }
     }
 
     /// Returns the kind of the devices: by the key of the allocator's configuration text, or else by the frames.

@@ -100,6 +100,8 @@ pub(super) struct Assembler {
     last_tags: Option<(Tags, TagsId)>,
     /// Whether a trace entry names an operator, as only Paddle's do.
     is_paddle: bool,
+    /// Whether a trace entry has one text as its category and its metadata. Those of MLX name a primitive in both.
+    names_primitives: bool,
     /// Maximum bytes of memory for all records.
     most_memory: u64,
 }
@@ -146,6 +148,7 @@ impl Assembler {
             problems: Vec::new(),
             last_tags: None,
             is_paddle: false,
+            names_primitives: false,
         })
     }
 

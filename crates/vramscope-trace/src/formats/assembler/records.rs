@@ -64,6 +64,7 @@ impl Assembler {
             let is_named = !self.trace.strings.get(op_name).is_empty();
             tags.user_metadata = tags.user_metadata.or(Some(op_name).filter(|_| is_named));
         }
+        self.names_primitives |= tags.category.is_some() && tags.category == tags.user_metadata;
         // In the table, the names of actions follow the keys.
         let known = name.index().checked_sub(KEYS.len()).and_then(|i| Action::KNOWN.get(i));
         let action = known.copied().unwrap_or(Action::Unknown);

@@ -1,16 +1,19 @@
 //! Exports of Nsight Systems (`nsys export --type sqlite`) of profiles with `--cuda-memory-usage=true`.
 //!
 //! - `sqlite`: rows of an SQLite database.
+//! - `pools`: the reserved bytes of memory pools.
 //!
 //! The table `CUDA_GPU_MEMORY_USAGE_EVENTS` has the allocations and frees of the driver and the runtime. The stack of an allocation is its
-//! call in `CUPTI_ACTIVITY_KIND_RUNTIME`, below the frames of `CUDA_CALLCHAINS` if backtraces were collected. Memory pools have sizes but no
-//! events of segments, so reserved bytes are unknown. Kernels, copies and all other tables are not read.
+//! call in `CUPTI_ACTIVITY_KIND_RUNTIME`, below the frames of `CUDA_CALLCHAINS` if backtraces were collected. Rows of memory pools have the
+//! pool's size, as have the rows of `CUDA_GPU_MEMORY_POOL_EVENTS`. The reserved bytes of a device with such sizes are those of its pools and
+//! of its allocations outside of pools. Kernels, copies and all other tables are not read.
 
+mod pools;
 mod sqlite;
 
 use std::io::Read as _;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
@@ -20,6 +23,7 @@ use crate::error::ReadError;
 use crate::events::{Action, Event, Tags};
 use crate::ids::{FrameId, StackId};
 
+use pools::{PoolName, Pools};
 use sqlite::{Database, Invalid, Table, Value};
 
 /// The reader of exports of Nsight Systems.
@@ -27,6 +31,11 @@ use sqlite::{Database, Invalid, Table, Value};
 pub(in crate::formats) struct Nsys;
 
 const EVENTS: &str = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+
+const POOL_EVENTS: &str = "CUDA_GPU_MEMORY_POOL_EVENTS";
+
+/// The operation `Destroyed` of `ENUM_CUDA_MEMPOOL_OPER`.
+const DESTROYED: i64 = 2;
 
 /// Maximum number of frames of a stack.
 const DEEPEST: usize = 1024;
@@ -52,7 +61,16 @@ fn damaged(Invalid { offset, what }: Invalid) -> ReadError {
     ReadError::Damaged { offset, what: what.to_owned() }
 }
 
-/// A row of the table of memory events.
+/// What a row of one of the tables shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowKind {
+    Allocation,
+    Free,
+    /// The size of a memory pool.
+    Pool,
+}
+
+/// A row of the tables of memory events and of memory pools.
 struct Row {
     time_ns: i64,
     process: i64,
@@ -61,8 +79,12 @@ struct Row {
     bytes: u64,
     stream: u64,
     correlation: Option<i64>,
-    kind: i64,
-    is_free: bool,
+    /// The kind of memory.
+    memory: i64,
+    kind: RowKind,
+    /// The address that identifies the memory pool, and the pool's size in bytes.
+    pool: Option<i64>,
+    pool_size: Option<u64>,
 }
 
 /// A call of the runtime or driver that made an event: its process and correlation.
@@ -88,6 +110,9 @@ impl Export<'_> {
         let stacks = self.stacks(&calls, &mut builder)?;
         let begin_ns = self.begin_ns()?;
         let processes = processes(&rows);
+        let is_of_pool = |row: &&Row| row.pool_size.is_some_and(|size| size > 0) && row.pool.is_some();
+        let mut pools = Pools::of(rows.iter().filter(is_of_pool).map(device_of).collect::<HashSet<_>>());
+        let mut of_segments = Vec::new();
         for row in rows {
             let device = device_of(&row);
             // Two processes may use one address on one device.
@@ -95,17 +120,34 @@ impl Export<'_> {
                 builder.notices.unknown_action("event of another process on the same device");
                 continue;
             }
-            let category = Some(builder.string(kind_name(row.kind))?);
+            let category = Some(builder.string(kind_name(row.memory))?);
             let tags = builder.tags(Tags { stream: row.stream, category, ..Tags::default() })?;
             let call = row.correlation.map(|correlation| (process_of(row.process), correlation));
             let stack = call.and_then(|call| stacks.get(&call)).copied();
-            let action = if row.is_free { Action::Free } else { Action::Alloc };
+            let action = if row.kind == RowKind::Free { Action::Free } else { Action::Alloc };
             let time_us = Some(begin_ns.saturating_add(row.time_ns) / 1000);
-            builder.push(
-                device,
-                Event { action, address_or_free: row.address, size: row.bytes, time_us, stack, tags },
-                self.read,
-            )?;
+            let event = Event { action, address_or_free: row.address, size: row.bytes, time_us, stack, tags };
+            let pool: Option<PoolName> = row.pool.map(|pool| (device, pool));
+            match row.kind {
+                RowKind::Allocation => {
+                    pools.allocate(device, event, pool, row.pool_size, &mut of_segments);
+                }
+                RowKind::Free => {
+                    builder.push(device, event, self.read)?;
+                    pools.free(device, event, row.pool_size, &mut of_segments);
+                }
+                RowKind::Pool => {
+                    if let (Some(pool), Some(size)) = (pool, row.pool_size) {
+                        pools.resize(pool, size, event, &mut of_segments);
+                    }
+                }
+            }
+            for event in of_segments.drain(..) {
+                builder.push(device, event, self.read)?;
+            }
+            if row.kind == RowKind::Allocation {
+                builder.push(device, event, self.read)?;
+            }
         }
         builder.check_memory(0, self.read)?;
         Ok(builder.finish(OtherAllocator::Nsys, DeviceKind::Cuda, Format::Nsys))
@@ -154,11 +196,24 @@ impl Export<'_> {
             "memoryOperationType",
             "streamId",
             "correlationId",
+            "localMemoryPoolAddress",
+            "localMemoryPoolSize",
         ];
         let mut rows = Vec::new();
         self.rows(EVENTS, names, |values| {
-            let [time, process, device, address, bytes, kind, operation, stream, correlation] =
-                values.map(Value::int);
+            let [
+                time,
+                process,
+                device,
+                address,
+                bytes,
+                memory,
+                operation,
+                stream,
+                correlation,
+                pool,
+                pool_size,
+            ] = values.map(Value::int);
             let wrong = || ReadError::Schema {
                 path: format!("{EVENTS}, row {}", rows.len()),
                 what: "has no start, device, address, bytes or operation".to_owned(),
@@ -180,16 +235,57 @@ impl Export<'_> {
                 bytes: u64::try_from(bytes).map_err(|_| wrong())?,
                 stream: stream.unwrap_or(0).cast_unsigned(),
                 correlation,
-                kind: kind.unwrap_or(7),
-                is_free: operation == 1,
+                memory: memory.unwrap_or(7),
+                kind: if operation == 1 { RowKind::Free } else { RowKind::Allocation },
+                pool: pool.filter(|&pool| pool != 0),
+                pool_size: pool_size.and_then(|size| u64::try_from(size).ok()),
             });
             if rows.len().is_multiple_of(1024) {
                 builder.check_memory(rows.len() * 2 * size_of::<Row>(), self.read)?;
             }
             Ok(())
         })?;
+        self.pool_events(&mut rows, builder)?;
         rows.sort_by_key(|row| row.time_ns);
         Ok(rows)
+    }
+
+    /// Adds the rows of memory pools.
+    fn pool_events(&self, rows: &mut Vec<Row>, builder: &Builder) -> Result<(), ReadError> {
+        let names = [
+            "start",
+            "globalPid",
+            "deviceId",
+            "address",
+            "operationType",
+            "correlationId",
+            "localMemoryPoolSize",
+        ];
+        self.rows(POOL_EVENTS, names, |values| {
+            let [time, process, device, pool, operation, correlation, size] = values.map(Value::int);
+            if let (Some(time_ns), Some(device), Some(pool), Some(operation)) =
+                (time, device, pool, operation)
+            {
+                let size = if operation == DESTROYED { Some(0) } else { size };
+                rows.push(Row {
+                    time_ns,
+                    process: process.unwrap_or(0),
+                    device,
+                    address: pool.cast_unsigned(),
+                    bytes: 0,
+                    stream: 0,
+                    correlation,
+                    memory: 2,
+                    kind: RowKind::Pool,
+                    pool: Some(pool).filter(|&pool| pool != 0),
+                    pool_size: size.and_then(|size| u64::try_from(size).ok()),
+                });
+                if rows.len().is_multiple_of(1024) {
+                    builder.check_memory(rows.len() * 2 * size_of::<Row>(), self.read)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The calls that made the events.
@@ -309,7 +405,7 @@ fn process_of(global: i64) -> i64 {
 
 /// The number of the device of a row. Pageable and pinned memory is the host's.
 fn device_of(row: &Row) -> i64 {
-    if matches!(row.kind, 0 | 1) { -1 } else { row.device }
+    if matches!(row.memory, 0 | 1) { -1 } else { row.device }
 }
 
 /// The name of a kind of memory (`ENUM_CUDA_MEM_KIND`).
@@ -329,7 +425,7 @@ fn kind_name(kind: i64) -> &'static str {
 /// The process with the most events on each device.
 fn processes(rows: &[Row]) -> HashMap<i64, i64> {
     let mut counts: HashMap<(i64, i64), usize> = HashMap::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| row.kind != RowKind::Pool) {
         *counts.entry((device_of(row), row.process)).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
@@ -357,16 +453,25 @@ mod tests {
                 .collect()
         };
         let device = events(0);
+        let (pool, elsewhere) = (32 << 20, 1 << 62);
         assert_eq!(
-            device[..4],
+            device[..8],
             [
+                (Action::SegmentAlloc, 0x7f00_0000_0000, 1 << 20, 1),
                 (Action::Alloc, 0x7f00_0000_0000, 1 << 20, 1),
+                (Action::SegmentAlloc, 0x7f20_0000_0000, 512, 1),
                 (Action::Alloc, 0x7f20_0000_0000, 512, 1),
+                (Action::SegmentMap, 0x7f10_0000_0000, 1000, 7),
+                (Action::SegmentMap, elsewhere, pool - 1000, 7),
                 (Action::Alloc, 0x7f10_0000_0000, 1000, 7),
                 (Action::Free, 0x7f10_0000_0000, 1000, 9),
             ]
         );
-        assert_eq!(device.len(), 14);
+        let blocks = device.iter().filter(|(action, ..)| matches!(action, Action::Alloc | Action::Free));
+        assert_eq!(blocks.count(), 14);
+        // The trim of the pool.
+        let trimmed: Vec<_> = device.iter().rev().take_while(|e| e.0 == Action::SegmentUnmap).collect();
+        assert_eq!(trimmed.iter().map(|(_, _, size, _)| size).sum::<u64>(), pool);
         assert_eq!(events(1), [(Action::Alloc, 0x7f00_0000_0000, 777, 6)]);
         assert_eq!(
             (trace.devices[2].device, events(2)),
@@ -389,11 +494,11 @@ mod tests {
         let long = format!("void kernel<{}int>()", "std::tuple<int>, ".repeat(60));
         let frames =
             [("cudaMalloc", "??"), (long.as_str(), "/opt/app/train"), ("train_step()", "/opt/app/train")];
-        assert_eq!(stack(0), frames.map(|(name, file)| (name.to_owned(), file.to_owned())));
-        assert_eq!(stack(3), [("cudaFree".to_owned(), "??".to_owned())]);
+        assert_eq!(stack(1), frames.map(|(name, file)| (name.to_owned(), file.to_owned())));
+        assert_eq!(stack(7), [("cudaFree".to_owned(), "??".to_owned())]);
         let tags = |event: usize| trace.tags.get(trace.devices[0].events.get(event).tags);
-        let category = tags(1).category.map(|id| trace.strings.get(id));
-        assert_eq!((tags(2).stream, category), (7, Some("Device Static")));
+        let category = tags(3).category.map(|id| trace.strings.get(id));
+        assert_eq!((tags(6).stream, category), (7, Some("Device Static")));
         assert_eq!(
             ["cudaMalloc_v3020", "cuMemAlloc_v2", "a_vb", "f"].map(without_version),
             ["cudaMalloc", "cuMemAlloc", "a_vb", "f"]

@@ -207,6 +207,9 @@ proptest! {
 
     #[test]
     fn any_trace_is_read_back_as_it_was_written(trace in trace()) {
+        // Without settings, such entries would be MLX's.
+        let names_primitives = |t: vramscope_trace::Tags| t.category.is_some() && t.category == t.user_metadata;
+        prop_assume!(trace.settings.is_some() || !trace.tags.iter().any(names_primitives));
         prop_assert!(*rewritten(&trace) == trace);
     }
 }

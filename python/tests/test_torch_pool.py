@@ -87,6 +87,13 @@ print(torch.cuda.memory_stats()["num_ooms"], torch.cuda.memory_allocated() >> 30
     assert counted == "3 1"
 
 
+def test_the_pools_memory_queries_are_not_those_of_the_program(tmp_path: Path) -> None:
+    query = "The program queried the total or free memory of the GPU"
+    program = POOL + "a = torch.empty(1000, device='cuda')\n"
+    assert query not in python(tmp_path, program).stdout
+    assert query in python(tmp_path, program + "torch.cuda.mem_get_info()").stdout
+
+
 def test_settings_are_those_of_the_variable_or_given(tmp_path: Path) -> None:
     program = """
 import torch

@@ -32,9 +32,12 @@ RUNS = {
     "LoRA": ["lora", "--iterations", "12"],
     "U-Net": ["unet", "--iterations", "12"],
     "mixture of experts": ["moe", "--iterations", "12"],
+    "FSDP2 rank": ["fsdp2", "--iterations", "12"],
     "serving loop": ["serving", "--iterations", "60"],
     "Llama, generation": ["generate"],
 }
+# Options of `vramscope phantom run`, by program.
+PHANTOM = {"fsdp2": ["--world-size", "64", "--rank", "3"]}
 EXPANDABLE = "expandable_segments:True"
 SECONDS = 900
 
@@ -43,12 +46,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vramscope", required=True)
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
-    parser.add_argument("--only", default="", help="only the programs whose name contains this")
+    parser.add_argument("--only", default="", help="only the program of this name, or those whose name contains it")
     arguments = parser.parse_args()
     columns = ["default", "expandable", "plan", "replay", "auto", "auto, later", "floor", "planned"]
     print(f"{'program':<28}{'in use':>10}" + "".join(f"{column:>12}" for column in columns))
     for name, program in RUNS.items():
-        if arguments.only in name:
+        if name == arguments.only or arguments.only not in RUNS and arguments.only in name:
             with tempfile.TemporaryDirectory() as folder:
                 measure(arguments, name, program, folder)
 
@@ -80,8 +83,8 @@ def measure(arguments, name, program, folder):
 def run(arguments, program, folder, kind, conf):
     settings = [word for word in program[1:] if "=" in word]
     options = [word for word in program[1:] if "=" not in word]
-    command = [arguments.vramscope, "phantom", "run", "--once", "--", arguments.python, __file__, "--inside"]
-    command += [kind, folder, str(PROGRAMS / f"{program[0]}.py"), "--one-thread", *options]
+    command = [arguments.vramscope, "phantom", "run", "--once", *PHANTOM.get(program[0], [])]
+    command += ["--", arguments.python, __file__, "--inside", kind, folder, str(PROGRAMS / f"{program[0]}.py"), "--one-thread", *options]
     environment = os.environ | {"PYTORCH_CUDA_ALLOC_CONF": conf} | dict(word.split("=") for word in settings)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
     found = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]

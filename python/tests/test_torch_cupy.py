@@ -103,6 +103,93 @@ for wrong in ({"size": 1, "fraction": 0.5}, {"fraction": 2.0}, {"size": -1}):
     ]
 
 
+def test_each_framework_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    lines = prints(
+        tmp_path,
+        BOTH
+        + """
+MIB = 1 << 20
+def fails(call, mib):
+    try:
+        call(mib * MIB)
+    except torch.OutOfMemoryError as error:
+        return "torch", "32.00 MiB allowed for PyTorch" in str(error)
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        return "cupy", str(error)
+shared.set_limit(size=32 * MIB, framework="torch")
+shared.set_limit(size=16 * MIB, framework="cupy")
+kept, other = of_torch(30 * MIB), of_cupy(10 * MIB)
+reserved = shared.total_bytes()
+print(fails(of_torch, 3), torch.cuda.memory_stats()["num_ooms"])
+print(fails(of_cupy, 7))
+# A refused request takes no memory.
+print(shared.total_bytes() == reserved, shared.shares())
+more = of_torch(2 * MIB), of_cupy(6 * MIB)
+print(shared.shares())
+# A limit below the blocks in use refuses new requests only.
+shared.set_limit(size=1 * MIB, framework="torch")
+print(fails(of_torch, 1)[0], shared.shares()["torch"] // MIB)
+print(*(shared.get_limit(framework=name) // MIB for name in ("torch", "cupy")), shared.get_limit())
+shared.set_limit(framework="torch")
+shared.set_limit(size=0, framework="cupy")
+print(of_torch(100 * MIB).is_cuda, of_cupy(100 * MIB).ptr > 0)
+for wrong in ({"size": -1, "framework": "cupy"}, {"size": 1, "framework": "jax"}):
+    try:
+        shared.set_limit(**wrong)
+    except ValueError as error:
+        print(error)
+del kept, other, more
+torch.cuda.empty_cache()
+print(shared.shares(), shared.total_bytes())
+""",
+    )
+    assert lines == [
+        "('torch', True) 0",
+        "('cupy', 'Out of memory allocating 7,340,032 bytes (allocated so far: 10,485,760 bytes, "
+        "limit set to: 16,777,216 bytes).')",
+        f"True {{'cupy': {10 << 20}, 'torch': {30 << 20}}}",
+        f"{{'cupy': {16 << 20}, 'torch': {32 << 20}}}",
+        "torch 32",
+        "1 16 0",
+        "True True",
+        "memory limit size out of range: -1",
+        "framework must be 'cupy' or 'torch', not 'jax'",
+        "{'cupy': 0, 'torch': 0} 0",
+    ]
+
+
+def test_threads_of_both_never_exceed_their_limits(tmp_path: Path) -> None:
+    lines = prints(
+        tmp_path,
+        BOTH
+        + """
+from concurrent.futures import ThreadPoolExecutor
+MIB = 1 << 20
+shared.set_limit(size=40 * MIB, framework="torch")
+shared.set_limit(size=20 * MIB, framework="cupy")
+def work(seed):
+    chance, live, refused, most = random.Random(seed), [], 0, {"cupy": 0, "torch": 0}
+    for _ in range(1000):
+        try:
+            live.append((of_torch if seed % 2 else of_cupy)(chance.randint(1, 8 * MIB)))
+        except (torch.OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError):
+            refused += 1
+        if len(live) > 3:
+            del live[chance.randrange(len(live))]
+        most = {name: max(most[name], used) for name, used in shared.shares().items()}
+    return refused, most
+with ThreadPoolExecutor(8) as threads:
+    results = list(threads.map(work, range(8)))
+print(sum(refused for refused, _ in results) > 100)
+print(max(most["torch"] for _, most in results) <= 40 * MIB, max(most["cupy"] for _, most in results) <= 20 * MIB)
+torch.cuda.synchronize()
+torch.cuda.empty_cache()
+print(shared.shares(), shared.total_bytes())
+""",
+    )
+    assert lines == ["True", "True True", "{'cupy': 0, 'torch': 0} 0"]
+
+
 def test_a_hundred_thousand_steps_of_both_on_several_streams(tmp_path: Path) -> None:
     lines = prints(
         tmp_path,

@@ -87,6 +87,13 @@ print(torch.cuda.memory_stats()["num_ooms"], torch.cuda.memory_allocated() >> 30
     assert counted == "3 1"
 
 
+def test_the_pools_memory_queries_are_not_those_of_the_program(tmp_path: Path) -> None:
+    query = "The program queried the total or free memory of the GPU"
+    program = POOL + "a = torch.empty(1000, device='cuda')\n"
+    assert query not in python(tmp_path, program).stdout
+    assert query in python(tmp_path, program + "torch.cuda.mem_get_info()").stdout
+
+
 def test_settings_are_those_of_the_variable_or_given(tmp_path: Path) -> None:
     program = """
 import torch
@@ -234,7 +241,8 @@ def test_threads_never_get_the_same_memory(tmp_path: Path) -> None:
         tmp_path,
         POOL
         + """
-import random, threading
+import random
+from concurrent.futures import ThreadPoolExecutor
 def work(seed):
     chance, live, streams = random.Random(seed), [], [torch.cuda.Stream() for _ in range(2)]
     for _ in range(2000):
@@ -244,9 +252,9 @@ def work(seed):
             live[-1].record_stream(chance.choice(streams))
         if len(live) > 10:
             live.pop(chance.randrange(len(live)))
-threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
+with ThreadPoolExecutor(16) as threads:
+    # Raises the error of a thread.
+    list(threads.map(work, range(16)))
 torch.cuda.synchronize()
 torch.cuda.empty_cache()
 print(torch.cuda.memory_allocated(), torch.cuda.memory_reserved())

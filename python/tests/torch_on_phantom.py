@@ -3,6 +3,7 @@
 import os
 import pickle
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ PHANTOM = os.environ.get("VRAMSCOPE_PHANTOM", COMMAND)
 needs_torch = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs torch, and the command: ./test --torch")
 
 
-def on_gpu(folder: Path, *command: str, gpus: int = 1, **environment: str) -> subprocess.CompletedProcess:
-    """Runs a command in `folder` with phantom 80 GB GPUs."""
+def on_gpu(
+    folder: Path, *command: str, gpus: int = 1, options: Sequence[str] = (), **environment: str
+) -> subprocess.CompletedProcess:
+    """Runs a command in `folder` with phantom GPUs, which have 80 GB unless the options say otherwise."""
     return subprocess.run(
-        [PHANTOM, "phantom", "run", "--once", "--gpus", str(gpus), "--", *command],
+        [PHANTOM, "phantom", "run", "--once", "--gpus", str(gpus), *options, "--", *command],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent), **environment},
         capture_output=True,
@@ -28,11 +31,16 @@ def on_gpu(folder: Path, *command: str, gpus: int = 1, **environment: str) -> su
 
 
 def python(
-    folder: Path, program: str, *arguments: str, gpus: int = 1, **environment: str
+    folder: Path,
+    program: str,
+    *arguments: str,
+    gpus: int = 1,
+    options: Sequence[str] = (),
+    **environment: str,
 ) -> subprocess.CompletedProcess:
     """Runs a program, given as text, on phantom GPUs."""
     (folder / "program.py").write_text(program)
-    return on_gpu(folder, PYTHON, "program.py", *arguments, gpus=gpus, **environment)
+    return on_gpu(folder, PYTHON, "program.py", *arguments, gpus=gpus, options=options, **environment)
 
 
 def events(path: Path, device: int = 0) -> list[dict]:

@@ -12,16 +12,18 @@ use crate::{python, sys};
 /// Python functions of PyTorch that query memory for the program, through libraries that otherwise query for themselves.
 const ASKS_FOR_THE_PROGRAM: [&str; 2] = ["mem_get_info", "get_memory_info"];
 
-/// The library of `vramscope run --record`, which asks for its own log.
-const RECORDER: &str = "libvramscope_recorder.so";
+/// Libraries of vramscope, which query memory for their own counters: the recorder, and the pool of the Python package. The pool holds its
+/// locks meanwhile, and threads with the GIL wait for these, so its queries must not wait for the GIL.
+const OWN: [&str; 2] = ["/libvramscope_recorder.so", "/vramscope/_native.abi3.so"];
 
 /// Counts a memory query if the program made it.
 pub(crate) fn notice() {
-    let library = caller();
-    if library.as_deref() == Some(RECORDER) {
+    let path = caller();
+    if path.as_deref().is_some_and(is_own) {
         return;
     }
-    let is_pytorchs = library.as_deref().is_some_and(is_of_pytorch)
+    let library = path.as_deref().map(file_name);
+    let is_pytorchs = library.is_some_and(is_of_pytorch)
         && !python::innermost_function().is_some_and(|name| ASKS_FOR_THE_PROGRAM.contains(&name.as_str()));
     if is_pytorchs {
         return;
@@ -30,7 +32,7 @@ pub(crate) fn notice() {
         Some(line) => machine().notice_line(Noticed::AskedMemory, &line),
         // A process without Python and without a context is a monitor.
         None if machine().has_any_context() => {
-            machine().notice(Noticed::AskedMemory, library.as_deref().unwrap_or("the program"));
+            machine().notice(Noticed::AskedMemory, library.unwrap_or("the program"));
         }
         None => {}
     }
@@ -52,13 +54,22 @@ pub(crate) extern "C" fn vramscope_phantom_memory_asked() {
     }
 }
 
+/// Whether a library of vramscope queries memory.
+fn is_own(path: &str) -> bool {
+    OWN.iter().any(|own| path.ends_with(own))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// Whether a library of PyTorch queries memory for itself. Libraries that serve Python do not: there, the program queries.
 fn is_of_pytorch(library: &str) -> bool {
     (library.starts_with("libc10") || library.starts_with("libtorch"))
         && !library.starts_with("libtorch_python")
 }
 
-/// The file name of the loaded object that called this library: the first object on the stack outside this library.
+/// The path of the loaded object that called this library: the first object on the stack outside this library.
 fn caller() -> Option<String> {
     let mut found = None;
     // SAFETY: `visit` gets a pointer to `found`, which lives until the walk returns.
@@ -71,16 +82,16 @@ extern "C" fn visit(context: *mut c_void, found: *mut c_void) -> c_int {
     const STOP: c_int = 4;
     // SAFETY: the walk passes the context of a frame.
     let at = unsafe { sys::_Unwind_GetIP(context) };
-    let Some((base, name)) = object_at(at) else { return GO_ON };
+    let Some((base, path)) = object_at(at) else { return GO_ON };
     if object_at(visit as *const () as usize).is_some_and(|(own, _)| own == base) {
         return GO_ON;
     }
     // SAFETY: `caller` passes a pointer to its own `Option<String>`.
-    unsafe { *found.cast::<Option<String>>() = Some(name) };
+    unsafe { *found.cast::<Option<String>>() = Some(path) };
     STOP
 }
 
-/// The loaded object that contains an address: its base address and its file name.
+/// The loaded object that contains an address: its base address and its path.
 fn object_at(address: usize) -> Option<(usize, String)> {
     let mut info = sys::AddressInfo::default();
     // SAFETY: dladdr takes any address, and fills the structure if an object contains it.
@@ -89,13 +100,25 @@ fn object_at(address: usize) -> Option<(usize, String)> {
     }
     // SAFETY: dladdr returns a zero-terminated text that lives while the object is loaded.
     let path = unsafe { CStr::from_ptr(info.object_name) }.to_string_lossy();
-    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-    Some((info.object_base as usize, name))
+    Some((info.object_base as usize, path.into_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pool_and_the_recorder_query_memory_for_themselves() {
+        for (path, expected) in [
+            ("/tmp/vramscope-run/libvramscope_recorder.so", true),
+            ("/usr/lib/python3/site-packages/vramscope/_native.abi3.so", true),
+            ("/usr/lib/python3/site-packages/other/_native.abi3.so", false),
+            ("/usr/lib/libc10_cuda.so", false),
+        ] {
+            assert_eq!(is_own(path), expected, "{path}");
+        }
+        assert_eq!(file_name("/usr/lib/libc10_cuda.so"), "libc10_cuda.so");
+    }
 
     #[test]
     fn libraries_of_pytorch_ask_for_themselves_but_for_those_that_serve_python() {

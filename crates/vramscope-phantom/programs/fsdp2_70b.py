@@ -64,10 +64,10 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self):
+    def __init__(self, layers):
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.blocks = nn.ModuleList(Block() for _ in range(layers))
         self.norm = nn.RMSNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 
@@ -78,17 +78,13 @@ class Transformer(nn.Module):
         return self.head(self.norm(x))
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=1)
-    parser.add_argument("--length", type=int, default=4096)
-    arguments = parser.parse_args()
-
+def train(layers, steps, length):
+    """Train on this rank. Returns the number of parameters on all ranks."""
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl")
     with torch.device("meta"):
-        model = Transformer()
+        model = Transformer(layers)
     parameters = sum(p.numel() for p in model.parameters())
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
@@ -100,16 +96,25 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters())
 
     frequencies = 500000 ** (-torch.arange(0, HEAD, 2, device=device) / HEAD)
-    positions = torch.arange(arguments.length, device=device)
+    positions = torch.arange(length, device=device)
     angles = torch.polar(torch.ones(()).to(device), torch.outer(positions, frequencies))
-    for _ in range(arguments.steps):
-        tokens = torch.randint(VOCABULARY, (1, arguments.length), device=device)
+    for _ in range(steps):
+        tokens = torch.randint(VOCABULARY, (1, length), device=device)
         loss = F.cross_entropy(model(tokens, angles).flatten(0, 1).float(), tokens.flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+    return parameters
 
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=1)
+    parser.add_argument("--length", type=int, default=4096)
+    arguments = parser.parse_args()
+
+    parameters = train(LAYERS, arguments.steps, arguments.length)
     said = {
         "parameters": parameters,
         "peak_allocated": torch.cuda.max_memory_allocated(),

@@ -20,7 +20,7 @@ def taken() -> tuple[int, int]:
 class Pool:
     """vramscope's pool under CuPy, returned by `use_pool`: the methods of `cupy.cuda.MemoryPool`.
 
-    Numbers and limits are those of the current device, and of all frameworks that use the pool.
+    Numbers and limits are those of the current device, and of all frameworks that use the pool unless one is named.
     """
 
     def __init__(self, native: CupyPool) -> None:
@@ -54,17 +54,21 @@ class Pool:
     def shares(self) -> dict[str, int]:
         """Returns the bytes in use by framework: `cupy` and `torch`."""
         device = self._device()
-        cupys = self._native.bytes_of_cupy(device)
-        return {"cupy": cupys, "torch": self._native.counts(device)[0] - cupys}
+        return {framework: self._native.bytes_of(framework, device) for framework in ("cupy", "torch")}
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Releases free memory to the device: that of a stream, or all."""
         self._native.free_all_blocks(self._device(), None if stream is None else stream.ptr)
 
-    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+    def set_limit(
+        self, size: int | None = None, fraction: float | None = None, *, framework: str | None = None
+    ) -> None:
         """Limits the reserved bytes, in bytes or as a fraction of the device; 0 or nothing removes the limit.
 
-        Raises ValueError if both are given, or one is out of range.
+        With `framework`, `"cupy"` or `"torch"`, limits the bytes in use by this framework (`shares`) instead. A request
+        beyond a limit raises the out-of-memory exception of its framework.
+
+        Raises ValueError if both `size` and `fraction` are given, one is out of range, or the framework is unknown.
         """
         if size is None:
             if fraction is None:
@@ -76,11 +80,16 @@ class Pool:
             raise ValueError("size and fraction cannot be specified at one time")
         if size < 0:
             raise ValueError(f"memory limit size out of range: {size}")
-        self._native.set_limit(self._device(), size)
+        if framework is None:
+            self._native.set_limit(self._device(), size)
+        else:
+            self._native.set_limit_of(framework, self._device(), size)
 
-    def get_limit(self) -> int:
-        """Returns the limit in bytes; 0 is no limit."""
-        return self._native.get_limit(self._device())
+    def get_limit(self, *, framework: str | None = None) -> int:
+        """Returns the limit in bytes, of all frameworks or of one; 0 is no limit."""
+        if framework is None:
+            return self._native.get_limit(self._device())
+        return self._native.get_limit_of(framework, self._device())
 
     def _device(self) -> int:
         device: int = self._cuda.device.get_device_id()
@@ -90,8 +99,11 @@ class Pool:
         try:
             return self._native.malloc(size, device, self._cuda.get_current_stream().ptr)
         except OutOfMemoryError:
-            total = self._native.counts(device)[1]
-            raise self._cuda.memory.OutOfMemoryError(size, total, self._native.get_limit(device)) from None
+            total, limit = self._native.counts(device)[1], self._native.get_limit(device)
+            used, own_limit = self._native.bytes_of("cupy", device), self._native.get_limit_of("cupy", device)
+            if own_limit and used + -(-size // 512) * 512 > own_limit:
+                total, limit = used, own_limit
+            raise self._cuda.memory.OutOfMemoryError(size, total, limit) from None
 
 
 def use_pool(*, check: bool = False) -> Pool:

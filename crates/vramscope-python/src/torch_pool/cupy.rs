@@ -7,6 +7,7 @@ use vramscope::allocator::{DevicePool, Limit, Policy};
 use super::failure::Failure;
 use super::functions::caught;
 use super::pool::{POOL, Pool, StreamKey};
+use super::share::{Framework, Share};
 use super::throw::Kind;
 use crate::error::{OutOfMemoryError, VramscopeError};
 
@@ -29,7 +30,7 @@ impl CupyPool {
     #[staticmethod]
     fn malloc(py: Python<'_>, size: u64, device: i32, stream: u64) -> PyResult<u64> {
         let pool = POOL.get().ok_or_else(|| failed(Failure::no_pool()))?;
-        let served = py.detach(|| caught(|| pool.malloc_for_cupy(size, device, StreamKey(stream))));
+        let served = py.detach(|| caught(|| pool.malloc(Framework::Cupy, size, device, StreamKey(stream))));
         served.map_err(|Failure { kind, text }| match kind {
             Kind::OutOfMemory => OutOfMemoryError::new_err(text),
             Kind::Runtime => VramscopeError::new_err(text),
@@ -41,7 +42,7 @@ impl CupyPool {
     fn free(py: Python<'_>, address: u64, device: i32) {
         if let Some(pool) = POOL.get() {
             let free = || {
-                pool.free_for_cupy(address, device);
+                pool.free(Framework::Cupy, address, device);
                 Ok(())
             };
             // CuPy frees in destructors, which report no error.
@@ -49,10 +50,22 @@ impl CupyPool {
         }
     }
 
-    /// The bytes in use by CuPy alone.
+    /// The bytes in use by a framework.
     #[staticmethod]
-    fn bytes_of_cupy(device: i32) -> u64 {
-        POOL.get().map_or(0, |pool| pool.bytes_of_cupy(device))
+    fn bytes_of(framework: Framework, device: i32) -> PyResult<u64> {
+        share(framework, device).map(Share::bytes)
+    }
+
+    /// Limits the bytes in use by a framework; 0 is no limit.
+    #[staticmethod]
+    fn set_limit_of(framework: Framework, device: i32, size: u64) -> PyResult<()> {
+        share(framework, device).map(|share| share.set_limit(size))
+    }
+
+    /// The limit of a framework in bytes; 0 is no limit.
+    #[staticmethod]
+    fn get_limit_of(framework: Framework, device: i32) -> PyResult<u64> {
+        share(framework, device).map(Share::limit)
     }
 
     /// The bytes in use, the reserved bytes, and the number of free blocks.
@@ -100,8 +113,17 @@ impl CupyPool {
 /// Calls a function with the pool of a GPU.
 fn on<T>(device: i32, call: impl FnOnce(&DevicePool) -> PyResult<T>) -> PyResult<T> {
     let part = POOL.get().and_then(Pool::whole).ok_or_else(|| failed(Failure::no_pool()))?;
-    let pool = part.device(device);
-    call(pool.ok_or_else(|| VramscopeError::new_err(format!("the pool has no GPU {device}")))?)
+    call(part.device(device).ok_or_else(|| no_gpu(device))?)
+}
+
+/// The blocks of a framework on a GPU.
+fn share(framework: Framework, device: i32) -> PyResult<&'static Share> {
+    let pool = POOL.get().ok_or_else(|| failed(Failure::no_pool()))?;
+    pool.share(framework, device).ok_or_else(|| no_gpu(device))
+}
+
+fn no_gpu(device: i32) -> PyErr {
+    VramscopeError::new_err(format!("the pool has no GPU {device}"))
 }
 
 fn failed(Failure { text, .. }: Failure) -> PyErr {

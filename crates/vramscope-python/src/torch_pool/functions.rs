@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::filter::StreamFilter;
 use super::hooks::Raised;
 use super::pool::{POOL, StreamKey};
+use super::share::Framework;
 use super::throw::{Kind, throw};
 
 /// Name of a setter of `torch._C._cuda_CUDAAllocator`, or `malloc` and `free`, and the address of our function for it.
@@ -59,8 +60,11 @@ fn quietly(call: impl FnOnce()) {
 /// `void* alloc_fn(size_t size, int device, cudaStream_t stream)`.
 extern "C-unwind" fn malloc(size: usize, device: c_int, stream: *mut c_void) -> *mut c_void {
     let stream = StreamKey::of(stream);
-    let address =
-        raise(|| POOL.get().map_or(Err(Failure::no_pool()), |pool| pool.malloc(size as u64, device, stream)));
+    let address = raise(|| {
+        POOL.get().map_or(Err(Failure::no_pool()), |pool| {
+            pool.malloc(Framework::Torch, size as u64, device, stream)
+        })
+    });
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
@@ -68,7 +72,7 @@ extern "C-unwind" fn malloc(size: usize, device: c_int, stream: *mut c_void) -> 
 extern "C" fn free(address: *mut c_void, _size: usize, device: c_int, _stream: *mut c_void) {
     quietly(|| {
         if let Some(pool) = POOL.get() {
-            pool.free(address.addr() as u64, device);
+            pool.free(Framework::Torch, address.addr() as u64, device);
         }
     });
 }

@@ -2,7 +2,7 @@
 //!
 //! PyTorch takes the addresses of C functions (`functions`), which find the pool of this process (`pool`). `device` opens a GPU at its first
 //! use. `checks` compares blocks with all others. `part` has the requests of the program or of a part of it, and `auto` finds a step that
-//! they repeat. `cupy` serves CuPy from the same pool. `hooks` calls hooks written in Python. `filter` and `throw` are the two places where
+//! they repeat. `cupy` serves CuPy from the same pool, and `share` has the bytes and the limit of each library. `hooks` calls hooks written in Python. `filter` and `throw` are the two places where
 //! PyTorch's interface needs objects of C++: the selection of streams for a private pool, and exceptions.
 
 mod auto;
@@ -15,6 +15,7 @@ mod functions;
 mod hooks;
 mod part;
 mod pool;
+mod share;
 mod throw;
 
 use std::collections::BTreeMap;

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, RwLock, Weak};
 
 use hashbrown::HashMap;
 use pyo3::PyResult;
-use vramscope::allocator::{
-    AllocError, Allocation, CudaDevice, Device, DevicePool, HistoryOptions, OutOfMemory, Policy, Process,
-};
+use vramscope::allocator::{AllocError, CudaDevice, Device, DevicePool, HistoryOptions, Policy, Process};
 use vramscope::analysis::PlanSource;
 use vramscope::engine::MemorySummary;
 use vramscope::trace::PoolId;
@@ -20,6 +18,7 @@ use super::failure::Failure;
 use super::filter::StreamFilter;
 use super::hooks::{PoolHooks, PythonHook};
 use super::part::{Part, PartOptions};
+use super::share::{Framework, Share};
 use super::throw::Kind;
 
 /// The pool under PyTorch; a process has at most one, and it lives until the process ends.
@@ -101,10 +100,10 @@ struct Gpu {
     device: Arc<LazyDevice>,
     /// Opens the device at the first request.
     opened: Once,
-    /// PyTorch's blocks by address.
-    live: Mutex<HashMap<u64, Allocation>>,
-    /// CuPy's blocks by address.
-    live_of_cupy: Mutex<HashMap<u64, Allocation>>,
+    /// PyTorch's blocks.
+    torch: Share,
+    /// CuPy's blocks.
+    cupy: Share,
     /// Private pools that receive requests now, oldest first: captures of CUDA graphs, and regions of the program.
     routes: Mutex<Vec<(PoolId, StreamFilter)>>,
     has_routes: AtomicBool,
@@ -121,13 +120,21 @@ impl Gpu {
         Self {
             device: Arc::new(LazyDevice::new(ordinal)),
             opened: Once::new(),
-            live: Mutex::default(),
-            live_of_cupy: Mutex::default(),
+            torch: Share::default(),
+            cupy: Share::default(),
             routes: Mutex::default(),
             has_routes: AtomicBool::new(false),
             checks: checks.then(Mutex::default),
             users: Mutex::default(),
             peaks: Peaks::default(),
+        }
+    }
+
+    #[inline]
+    fn share(&self, framework: Framework) -> &Share {
+        match framework {
+            Framework::Torch => &self.torch,
+            Framework::Cupy => &self.cupy,
         }
     }
 
@@ -322,22 +329,11 @@ impl Pool {
         Ok((gpus, self.gpu(device).ok_or_else(Failure::no_pool)?))
     }
 
-    /// Allocates a block for PyTorch and returns its address; 0 for 0 bytes.
+    /// Allocates a block for a framework and returns its address; 0 for 0 bytes.
     #[inline]
-    pub(super) fn malloc(&self, size: u64, device: i32, stream: StreamKey) -> Result<u64, Failure> {
-        self.malloc_into(|gpu| &gpu.live, size, device, stream)
-    }
-
-    /// Like [`malloc`](Self::malloc), for CuPy.
-    pub(super) fn malloc_for_cupy(&self, size: u64, device: i32, stream: StreamKey) -> Result<u64, Failure> {
-        self.malloc_into(|gpu| &gpu.live_of_cupy, size, device, stream)
-    }
-
-    /// Allocates a block and keeps it in one of the tables of a GPU.
-    #[inline]
-    fn malloc_into(
+    pub(super) fn malloc(
         &self,
-        table: impl Fn(&Gpu) -> &Mutex<HashMap<u64, Allocation>>,
+        framework: Framework,
         size: u64,
         device: i32,
         stream: StreamKey,
@@ -357,14 +353,21 @@ impl Pool {
         if !gpu.opened.is_completed() {
             gpu.opened.call_once(|| self.open(gpu, pool));
         }
+        let share = gpu.share(framework);
+        if let Err(limit) = share.check(size) {
+            return self.refused(pool, framework, size, limit);
+        }
         match pool.malloc_from(route, stream.0, size) {
             Ok(block) => {
+                if let Err(limit) = share.take(block.size()) {
+                    return self.refused(pool, framework, size, limit);
+                }
                 let address = block.address();
                 if let Some(checks) = &gpu.checks {
                     let checked = lock(checks).allocated(gpu.device.as_ref(), address, block.size());
                     checked.map_err(|wrong| Failure::other(format!("checking mode: {wrong}")))?;
                 }
-                lock(table(gpu)).insert(address, block);
+                lock(&share.live).insert(address, block);
                 if gpus.has_parts.load(Ordering::Relaxed) {
                     raise_peaks(gpus, gpu, device);
                 }
@@ -374,6 +377,22 @@ impl Pool {
             Err(AllocError::OutOfMemory(_)) if self.serves_segments.load(Ordering::Relaxed) => Ok(0),
             Err(error) => Err(failure(pool, &error)),
         }
+    }
+
+    /// A request beyond the limit of its framework.
+    #[cold]
+    fn refused(
+        &self,
+        pool: &DevicePool,
+        framework: Framework,
+        bytes: u64,
+        limit: u64,
+    ) -> Result<u64, Failure> {
+        if self.serves_segments.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let allowed = format!("{} allowed for {framework}", size(limit));
+        Err(Failure { kind: Kind::OutOfMemory, text: out_of_memory(pool, bytes, Some(&allowed)) })
     }
 
     /// Opens the device, and applies the fraction of its memory that the settings allow.
@@ -387,24 +406,9 @@ impl Pool {
         }
     }
 
-    /// Frees a block of PyTorch. Unknown addresses, and those of a parent process, are ignored.
+    /// Frees a block of a framework. Unknown addresses, and those of a parent process, are ignored.
     #[inline]
-    pub(super) fn free(&self, address: u64, device: i32) {
-        self.free_from(|gpu| &gpu.live, address, device);
-    }
-
-    /// Like [`free`](Self::free), for CuPy.
-    pub(super) fn free_for_cupy(&self, address: u64, device: i32) {
-        self.free_from(|gpu| &gpu.live_of_cupy, address, device);
-    }
-
-    /// The bytes of all blocks of CuPy on a GPU.
-    pub(super) fn bytes_of_cupy(&self, device: i32) -> u64 {
-        self.gpu(device).map_or(0, |gpu| lock(&gpu.live_of_cupy).values().map(Allocation::size).sum())
-    }
-
-    #[inline]
-    fn free_from(&self, table: impl Fn(&Gpu) -> &Mutex<HashMap<u64, Allocation>>, address: u64, device: i32) {
+    pub(super) fn free(&self, framework: Framework, address: u64, device: i32) {
         if !self.process.is_this() {
             return;
         }
@@ -413,9 +417,17 @@ impl Pool {
             let capturing = gpu.has_routes.load(Ordering::Relaxed);
             lock(checks).freed(gpu.device.as_ref(), address, capturing);
         }
+        let share = gpu.share(framework);
+        let block = lock(&share.live).remove(&address);
         // Dropped without the lock.
-        let block = lock(table(gpu)).remove(&address);
-        drop(block);
+        if let Some(block) = block {
+            share.give_back(block.size());
+        }
+    }
+
+    /// A framework's blocks on a GPU.
+    pub(super) fn share(&self, framework: Framework, device: i32) -> Option<&Share> {
+        self.gpu(device).map(|gpu| gpu.share(framework))
     }
 
     pub(super) fn empty_cache(&self) -> Result<(), Failure> {
@@ -457,7 +469,7 @@ impl Pool {
     ) -> Result<(), Failure> {
         let Some(gpus) = self.gpus.get().filter(|_| self.process.is_this()) else { return Ok(()) };
         for gpu in &gpus.gpus {
-            let live = lock(&gpu.live);
+            let live = lock(&gpu.torch.live);
             let Some(block) = live.get(&address) else { continue };
             if block.stream() == stream.0 {
                 return Ok(());
@@ -580,25 +592,26 @@ impl Totals {
 fn failure(pool: &DevicePool, error: &AllocError) -> Failure {
     match error {
         AllocError::OutOfMemory(error) => {
-            Failure { kind: Kind::OutOfMemory, text: out_of_memory(pool, error) }
+            let allowed = error.limit.map(|limit| format!("{} allowed", size(limit)));
+            Failure { kind: Kind::OutOfMemory, text: out_of_memory(pool, error.size, allowed.as_deref()) }
         }
         error => Failure::other(error),
     }
 }
 
 /// The text of PyTorch's error (`DeviceCachingAllocator::malloc`), as far as the pool knows the numbers.
-fn out_of_memory(pool: &DevicePool, error: &OutOfMemory) -> String {
-    let want = pool.policy().segment_size(error.size);
-    let mut text = format!("CUDA out of memory. Tried to allocate {}. GPU {}", size(want), error.device_id);
+fn out_of_memory(pool: &DevicePool, bytes: u64, allowed: Option<&str>) -> String {
+    let want = pool.policy().segment_size(bytes);
+    let mut text = format!("CUDA out of memory. Tried to allocate {}. GPU {}", size(want), pool.device_id());
     if let Ok(info) = pool.memory_info() {
         text +=
             &format!(" has a total capacity of {} of which {} is free.", size(info.total), size(info.free));
     }
-    if let Some(limit) = error.limit {
-        text += &format!(" {} allowed;", size(limit));
+    if let Some(allowed) = allowed {
+        text += &format!(" {allowed};");
     }
     let allocated = pool.used_bytes();
-    let cached = error.total.saturating_sub(allocated);
+    let cached = pool.total_bytes().saturating_sub(allocated);
     text += &format!(
         " Of the allocated memory {} is allocated by PyTorch, and {} is reserved by vramscope's pool but unallocated.",
         size(allocated),

@@ -190,15 +190,18 @@ fn measured(history: &History, starts: &[usize], phases: &mut [StepPhase]) -> Ve
         while phases.get(phase_number).is_some_and(|p| p.to < moment) {
             phase_number += 1;
         }
-        for phase in phases.iter_mut().skip(phase_number).take(2).filter(|p| p.from <= moment) {
+        // The last moment of an interval can be the first one of the next.
+        let last = phases.get(phase_number).is_some_and(|p| p.to == moment);
+        let reached = phases.iter_mut().skip(phase_number).take(1 + usize::from(last));
+        for phase in reached.filter(|p| p.from <= moment) {
             let bytes = (&mut phase.peak, &mut phase.peak_moment, &mut phase.kept);
             see(phase.from..=phase.to, bytes, moment, counters.allocated);
         }
         while steps.get(number).is_some_and(|s| s.to < moment) {
             number += 1;
         }
-        // The last moment of a step is the first moment of the next one.
-        for step in steps.iter_mut().skip(number).take(2).filter(|s| s.from <= moment) {
+        let last = steps.get(number).is_some_and(|s| s.to == moment);
+        for step in steps.iter_mut().skip(number).take(1 + usize::from(last)).filter(|s| s.from <= moment) {
             let bytes = (&mut step.peak, &mut step.peak_moment, &mut step.kept);
             see(step.from..=step.to, bytes, moment, counters.allocated);
         }

@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
 
 const root = resolve(import.meta.dirname, '..');
 const { chromium } = createRequire(join(root, 'viewer/package.json'))('playwright-core');
@@ -22,6 +23,7 @@ const { values: options, positionals } = parseArgs({
     long: { type: 'string', default: '10' },
     against: { type: 'string' },
     'memory-viz': { type: 'string' },
+    carried: { type: 'boolean', default: false },
     site: { type: 'boolean', default: false },
   },
 });
@@ -33,6 +35,7 @@ const commands = new Set();
 const pages = {
   vramscope: served(release('vramscope')),
   ...(options.against && { against: served(resolve(options.against)) }),
+  ...(options.carried && { carried: carried(release('vramscope')) }),
   ...(options.site && { site: dropped(await serveSite()) }),
 };
 
@@ -112,6 +115,21 @@ function served(binary) {
   };
 }
 
+/** Writes a self-contained page, and opens it. The time does not include writing it. */
+function carried(binary) {
+  return async (recording) => {
+    const page = join(folder, 'carried.html');
+    execFileSync(binary, ['view', recording, '--html', page], { stdio: 'pipe' });
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const tab = await context.newPage();
+    const start = Date.now();
+    await tab.goto(`${pathToFileURL(page)}#view=timeline`, { waitUntil: 'commit' });
+    await isDrawn(tab);
+    const drawn = await tab.evaluate(drawnAt);
+    return { tab, opened: drawn - start, close: () => context.close(), process: null };
+  };
+}
+
 /** Opens the site, and then the recording in it. The time starts when the page receives the file. */
 function dropped(url) {
   return async (recording) => {
@@ -144,7 +162,7 @@ async function serveSite() {
 }
 
 async function measure({ tab, close, process: server }, opened) {
-  line(`${server ? 'start of the command' : 'the file is chosen'} to the first drawing`, opened);
+  line(`${server ? 'start of the command' : 'the page or file is opened'} to the first drawing`, opened);
   const box = await tab.getByRole('img').first().boundingBox();
   const steps = [];
   for (const [count, wheel] of [[20, [0, -120]], [15, [90, 0]], [15, [-90, 0]], [20, [0, 120]]]) {

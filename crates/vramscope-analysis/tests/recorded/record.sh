@@ -35,6 +35,9 @@ record pool_steps
     record unsplit_prefill $split:64
     record growing $split:64
 }
+for name in ddp fsdp named_alike; do
+    record $name --world-size 4 --rank 1
+done
 CUMEM=$PWD/cumem.so
 export CUMEM
 cc -shared -fPIC -o "$CUMEM" serving/vllm/device_allocator/cumem.c

@@ -141,6 +141,30 @@ class Churn(TypedDict):
     count: int
 
 
+class Collective(TypedDict):
+    """Buffers of one collective operation on one stream, of one process group where it is known."""
+
+    operation: str
+    """`all_gather`, `reduce_scatter`, `all_reduce`, `all_to_all`, `broadcast`, `gather`, `scatter`, `reduce`,
+    `point_to_point`, `barrier` or `unknown`.
+    """
+    process_group_pool: list[int] | None
+    """The private pool that the process group created for its tensors; None if the process group is not recorded."""
+    stream: int
+    """The stream on which the buffers were allocated, as its address."""
+    bytes: int
+    """Bytes at the event of the holders."""
+    blocks: int
+    peak_bytes: int
+    """The most bytes of these buffers at one event."""
+    allocations: int
+    """Number of allocations in the whole recording."""
+    frame: Frame
+    """The frame of PyTorch that shows the operation, in the stack of the largest buffer."""
+    line: Frame | None
+    """The line of the user's code in that stack; None without one."""
+
+
 class Device(TypedDict):
     """One device of the report."""
 
@@ -209,6 +233,8 @@ class Device(TypedDict):
     fragmentation: Fragmentations
     host_memory: NotRequired[HostMemory | None]
     """The host memory of the process, at its first device. Only in logs of `vramscope run` of a minute or more."""
+    collectives: NotRequired[list[Collective] | None]
+    """Buffers of collectives at the event of the holders, most bytes first. Absent if the recording has none."""
     private_pools: list[PrivatePool]
     """The private pools at the end, most reserved bytes first."""
     serving: NotRequired[ServingMemory | None]

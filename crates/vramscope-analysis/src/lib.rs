@@ -63,11 +63,12 @@ pub use findings::{
     rises, tensor_text,
 };
 pub use groups::{
-    AllocationProperties, Amount, By, CallPath, CallTree, Calls, CallsOf, ComparedNode, DeviceUse,
-    GraphCapture, Holder, HolderKey, HostCourse, HostMemory, IntervalGroup, IntervalGroupChange,
-    IntervalGroups, IntervalTotals, Layer, LibraryUse, MeasuredUse, NO_GROUP, NoProperties, Node, NodeKind,
-    NodeSet, Paths, PrivatePoolUse, ServingMemory, Transform, Transforms, compared_call_tree, frame_key,
-    holders_among, holders_at, interval_group_changes, interval_groups, libraries, stack_key,
+    AllocationProperties, Amount, By, CallPath, CallTree, Calls, CallsOf, Collective, CollectiveUse,
+    ComparedNode, DeviceUse, GraphCapture, Holder, HolderKey, HostCourse, HostMemory, IntervalGroup,
+    IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse, MeasuredUse, NO_GROUP,
+    NoProperties, Node, NodeKind, NodeSet, Paths, PrivatePoolUse, ServingMemory, Transform, Transforms,
+    compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes, interval_groups,
+    libraries, stack_key,
 };
 pub use history::{
     Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,

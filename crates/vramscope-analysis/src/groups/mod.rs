@@ -9,6 +9,7 @@
 //! - `call_tree`: live memory as a tree of the user's calls.
 //! - `libraries`: memory beside PyTorch's allocator, by library.
 //! - `device_use`: the driver's count of a device's memory, and what the recording explains of it.
+//! - `collectives`: buffers of collectives, by operation, stream and process group.
 //! - `captures`: what each capture of a CUDA graph added to its pool.
 //! - `host_memory`: the host memory of the process over time.
 //! - `private_pools`: memory that serves only the requests of one pool.
@@ -19,6 +20,7 @@ mod amount;
 mod call_paths;
 mod call_tree;
 mod captures;
+mod collectives;
 mod device_use;
 mod grouping;
 mod holders;
@@ -37,6 +39,8 @@ pub(crate) use call_tree::call_tree;
 pub use call_tree::{CallTree, ComparedNode, Node, compared_call_tree};
 pub use captures::GraphCapture;
 pub(crate) use captures::graph_pools;
+pub(crate) use collectives::collectives;
+pub use collectives::{Collective, CollectiveUse};
 pub use device_use::{DeviceUse, MeasuredUse};
 pub(crate) use grouping::Grouping;
 pub(crate) use holders::{by_line, holders_without_stacks};

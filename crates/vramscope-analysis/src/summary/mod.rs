@@ -23,9 +23,9 @@ use crate::findings::{
     drop_made_once, drop_results_of_graphs, largest_request, leaks, ooms, referred_tensors, stranded_cache,
 };
 use crate::groups::{
-    By, CallTree, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse, PrivatePoolUse,
-    ServingMemory, by_line, call_tree, holders_without_stacks, layers, libraries, pools_of, private_pools,
-    serving_memory,
+    By, CallTree, CollectiveUse, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse,
+    PrivatePoolUse, ServingMemory, by_line, call_tree, collectives, holders_without_stacks, layers,
+    libraries, pools_of, private_pools, serving_memory,
 };
 use crate::history::{Counters, EndState, History, Layout, Moment, Peaks, Quality, RecordedAllocation, When};
 use crate::regions::Region;
@@ -102,6 +102,8 @@ pub struct Summary {
     pub referred: Vec<ReferredTensor>,
     /// The host memory of the process over time; only of the first device of a log of the recorder.
     pub host_memory: Option<HostMemory>,
+    /// The buffers of collectives at `moment`, most bytes first.
+    pub collectives: Vec<CollectiveUse>,
     /// The private pools at the end: of `torch.cuda.MemPool`, and of CUDA graphs.
     pub private_pools: Vec<PrivatePoolUse>,
     /// The memory of a program with a KV cache, in parts; `None` for any other program.
@@ -222,6 +224,7 @@ impl Summary {
         let pools = pools_of(history);
         let pool_of = |id: usize| pools.get(id).copied().flatten();
         let private_pools = private_pools(history, pool_of);
+        let collectives = collectives(history, frames, moment, pool_of);
         let serving = serving_memory(history, known.categories(), pool_of);
         let stranded = stranded_cache(history, &end).map(AllocatorFinding::StrandedCache);
         let unbacked = UnbackedBytes::of(history, &peaks).map(AllocatorFinding::UnbackedBytes);
@@ -254,6 +257,7 @@ impl Summary {
             idle,
             findings,
             host_memory: (history.position() == 0).then(|| HostMemory::of(trace)).flatten(),
+            collectives,
             private_pools,
             serving,
             referred: referred_tensors(history, options.at.map(|_| moment), |a| takes(&a)),

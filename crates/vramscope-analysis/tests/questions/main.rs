@@ -5,6 +5,7 @@ mod allocator_findings;
 mod budgets;
 mod categories;
 mod causes;
+mod collectives;
 mod counters;
 mod diff;
 mod difference;

@@ -1,11 +1,12 @@
 //! Known problems of the allocator, in recordings of PyTorch on phantom GPUs: of two recordings that look alike, only one has the problem.
-//! `record.sh` made them. The parts of a serving program are compared with PyTorch's own counters.
+//! `record.sh` made them. The parts of a serving program are compared with PyTorch's own counters. The buffers of
+//! collectives are those of known sizes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use vramscope_analysis::{AllocatorFinding, Certainty, Frames, Options, Summary};
+use vramscope_analysis::{AllocatorFinding, Certainty, CollectiveUse, Frames, Options, Summary};
 use vramscope_trace::formats::Reader;
 
 const MIB: u64 = 1 << 20;
@@ -74,6 +75,35 @@ fn the_cost_of_max_split_size() {
     assert_eq!(cost("unsplit_prefill"), 300);
     // Without the small block, and for growing requests, the setting costs nothing.
     assert_eq!((findings("split"), findings("growing")), (vec![], vec![]));
+}
+
+/// The buffers of collectives of a recording: the operation, whether on the default stream, KiB at the peak, blocks, KiB at their own peak.
+fn collectives(name: &str) -> Vec<(&'static str, bool, u64, usize, u64)> {
+    let row =
+        |of: &CollectiveUse| (of.operation.name(), of.stream == 0, of.bytes >> 10, of.blocks, of.peak >> 10);
+    summary(name).collectives.iter().map(row).collect()
+}
+
+#[test]
+fn the_buffers_of_collectives() {
+    // 4 layers of 1024 x 1024 parameters and 1024 biases: 4,100 KiB each. In the second step, both the first bucket, of all layers, and
+    // the two rebuilt ones are live.
+    let model = 4 * 4100;
+    assert_eq!(
+        collectives("ddp"),
+        [("all_reduce", true, 2 * model, 3, 2 * model), ("broadcast", true, 0, 0, model)]
+    );
+    // A gathered layer, its copy as parameters, the gradients of a layer, and the scattered gradients of two.
+    assert_eq!(
+        collectives("fsdp"),
+        [
+            ("all_gather", false, 4100, 1, 2 * 4100),
+            ("all_gather", true, 4100, 2, 4104),
+            ("reduce_scatter", true, 4100, 1, 4104),
+            ("reduce_scatter", false, 2 * 1025, 2, 4 * 1025),
+        ]
+    );
+    assert_eq!(collectives("named_alike"), []);
 }
 
 /// The table of a serving program beside PyTorch's own counters at each part and the blocks of its tensors (`serving.json`).

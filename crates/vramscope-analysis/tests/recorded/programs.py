@@ -176,6 +176,45 @@ def pool_steps():
     return pool, kept
 
 
+def train(wrap):
+    """Steps of 4 layers of 1,024 x 1,024 parameters and their biases in `wrap`."""
+    torch.distributed.init_process_group("nccl")
+    model = wrap(torch.nn.Sequential(*[torch.nn.Linear(1024, 1024, device="cuda") for _ in range(4)]))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.zeros(64, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model
+
+
+def ddp():
+    """The buckets of the first step are rebuilt in the second."""
+    return train(torch.nn.parallel.DistributedDataParallel)
+
+
+def fsdp():
+    from torch.distributed.fsdp import fully_shard
+
+    def shard(model):
+        for layer in model:
+            fully_shard(layer)
+        return fully_shard(model)
+
+    return train(shard)
+
+
+def all_gather(rows):
+    """Not a collective: joins rows of this process."""
+    return torch.cat(rows)
+
+
+def named_alike():
+    """Functions with the names of collectives, in a program with one process."""
+    kept = train(lambda model: model)
+    return kept, all_gather([torch.zeros(1 << 20, device="cuda") for _ in range(4)])
+
+
 if __name__ == "__main__":
     if sys.argv[1].startswith("late") and "LATE" in os.environ:
         # PyTorch finds the function of the first library: events then complete only when it waits for them.

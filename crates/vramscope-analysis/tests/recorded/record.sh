@@ -36,6 +36,9 @@ record pool_steps
     record growing $split:64
 }
 engine=../../../vramscope-phantom/programs/engine/vllm
+for name in ddp fsdp named_alike; do
+    record $name --world-size 4 --rank 1
+done
 CUMEM=$PWD/cumem.so
 export CUMEM
 cc -shared -fPIC -o "$CUMEM" "$engine/device_allocator/cumem.c"

@@ -2,6 +2,7 @@
 
 mod allocator_findings;
 mod check;
+mod collectives;
 mod diff;
 mod difference;
 mod estimates;

@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary, When};
 
 use super::allocator_findings::AllocatorFindingJson;
+use super::collectives::CollectiveJson;
 use super::estimates::EstimatesJson;
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
@@ -122,6 +123,10 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     host_memory: Option<HostMemoryJson>,
+    /// Buffers of collectives at the event of the holders, most bytes first. Absent if the recording has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    collectives: Option<Vec<CollectiveJson>>,
     /// The private pools at the end, most reserved bytes first.
     private_pools: Vec<PrivatePoolJson>,
     /// The parts of a program with a KV cache.
@@ -296,6 +301,7 @@ impl Builder<'_> {
                 at_end: s.fragmentation_at_end.as_ref().map(fragmentation),
             },
             host_memory: s.host_memory.as_ref().map(HostMemoryJson::of),
+            collectives: self.collectives(&s.collectives),
             private_pools: s.private_pools.iter().map(PrivatePoolJson::of).collect(),
             serving: s.serving.as_ref().map(ServingJson::of),
             regions: s.regions.iter().map(region).collect(),

@@ -8,6 +8,7 @@ mod bytes_table;
 mod chart;
 mod check;
 mod churn;
+mod collectives;
 mod diff;
 mod estimates;
 mod fragmentation;

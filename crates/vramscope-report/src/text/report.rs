@@ -55,6 +55,7 @@ impl Page<'_> {
         self.idle(s);
         self.referrers(s);
         self.fragmentation(s);
+        self.collectives(s);
         self.serving(s);
         self.private_pools(s);
         self.host_memory(s);

@@ -617,6 +617,29 @@ export type ReportBlockCalls = {
 };
 
 /**
+ * Buffers of one collective operation on one stream, of one process group where it is known.
+ */
+export type ReportCollective = {
+  /** `all_gather`, `reduce_scatter`, `all_reduce`, `all_to_all`, `broadcast`, `gather`, `scatter`, `reduce`, `point_to_point`, `barrier` or `unknown`. */
+  operation: string;
+  /** The private pool that the process group created for its tensors; null if the process group is not recorded. */
+  process_group_pool: [number, number] | null;
+  /** The stream on which the buffers were allocated, as its address. */
+  stream: number;
+  /** Bytes at the event of the holders. */
+  bytes: number;
+  blocks: number;
+  /** The most bytes of these buffers at one event. */
+  peak_bytes: number;
+  /** Number of allocations in the whole recording. */
+  allocations: number;
+  /** The frame of PyTorch that shows the operation, in the stack of the largest buffer. */
+  frame: ReportFrame;
+  /** The line of the user's code in that stack; null without one. */
+  line: ReportFrame | null;
+};
+
+/**
  * One device of the report.
  */
 export type ReportDevice = {
@@ -679,6 +702,8 @@ export type ReportDevice = {
   fragmentation: Fragmentations;
   /** The host memory of the process, at its first device. Only in logs of `vramscope run` of a minute or more. */
   host_memory?: HostMemory;
+  /** Buffers of collectives at the event of the holders, most bytes first. Absent if the recording has none. */
+  collectives?: Array<ReportCollective>;
   /** The private pools at the end, most reserved bytes first. */
   private_pools: Array<PrivatePool>;
   /** The parts of a program with a KV cache. */

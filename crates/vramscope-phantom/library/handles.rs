@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use crate::machine::{lock, machine};
+use crate::state::Fact;
 use crate::status::Refusal;
 
 /// A handle that is unique in this process. It looks like an address, because some callers check that.
@@ -60,6 +61,28 @@ pub(crate) const CONTEXTS: OnePerDevice = OnePerDevice { mark: 0x6100_0000_0000 
 
 /// Devices of NVML.
 pub(crate) const NVML_DEVICES: OnePerDevice = OnePerDevice { mark: 0x6200_0000_0000 };
+
+/// MIG instances of NVML, [`MOST_INSTANCES`] places for each device.
+const NVML_INSTANCES: usize = 0x6300_0000_0000;
+
+/// The maximum number of MIG instances of a device.
+pub(crate) const MOST_INSTANCES: usize = 7;
+
+/// The handle of a MIG instance of NVML.
+pub(crate) fn nvml_instance(device: usize, instance: usize) -> usize {
+    NVML_INSTANCES + 64 * (device * MOST_INSTANCES + instance)
+}
+
+/// The device of a handle of NVML, and the MIG instance if the handle is of one.
+pub(crate) fn nvml_device(handle: usize) -> Result<(usize, Option<usize>), Refusal> {
+    let Some(place) = handle.checked_sub(NVML_INSTANCES) else {
+        return Ok((NVML_DEVICES.device(handle)?, None));
+    };
+    let (device, instance) = (place / 64 / MOST_INSTANCES, place / 64 % MOST_INSTANCES);
+    let device = machine().any_device(u32::try_from(device).map_err(|_| Refusal::InvalidValue)?)?;
+    let is_one = (instance as u64) < machine().fact(device, Fact::MigInstances);
+    is_one.then_some((device, Some(instance))).ok_or(Refusal::InvalidValue)
+}
 
 impl OnePerDevice {
     pub(crate) fn of(&self, device: usize) -> usize {

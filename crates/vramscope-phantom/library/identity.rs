@@ -9,8 +9,19 @@ pub(crate) fn uuid_bytes(device: usize) -> [u8; 16] {
 
 /// The UUID as text, with NVML's prefix.
 pub(crate) fn uuid_of(device: usize) -> String {
-    let hex: String = uuid_bytes(device).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    uuid_text("GPU", uuid_bytes(device))
+}
+
+fn uuid_text(kind: &str, bytes: [u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{kind}-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// The UUID of a MIG instance of the device, as text with NVML's prefix.
+pub(crate) fn mig_uuid_of(device: usize, instance: usize) -> String {
+    let mut bytes = uuid_bytes(device);
+    bytes[14] = instance as u8;
+    uuid_text("MIG", bytes)
 }
 
 /// The PCI address of the device, as `domain:bus:device.function`.

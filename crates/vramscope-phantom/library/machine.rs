@@ -36,12 +36,14 @@ pub(crate) fn machine() -> &'static Machine {
     MACHINE.get_or_init(|| {
         let state = open_state();
         let listed = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let is_divided = |device| state.fact(device, Fact::MigInstances).load(Ordering::Relaxed) > 0;
+        let visible = visible::devices(state.devices(), listed.as_deref(), is_divided);
         Machine {
             state,
             place: AtomicUsize::new(PROCESSES),
             contexts: [const { AtomicBool::new(false) }; DEVICES],
             counted: AtomicU64::new(0),
-            visible: visible::devices(state.devices(), listed.as_deref()),
+            visible,
         }
     })
 }

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int};
 
 use crate::asks;
-use crate::handles::NVML_DEVICES;
-use crate::identity::{bus_id, bus_number, uuid_of};
+use crate::handles::{MOST_INSTANCES, NVML_DEVICES, nvml_device, nvml_instance};
+use crate::identity::{bus_id, bus_number, mig_uuid_of, uuid_of};
 use crate::machine::machine;
 use crate::out::{Out, text};
 use crate::state::Fact;
@@ -30,6 +30,10 @@ pub(crate) fn by_bus_id(id: *const c_char, handle: Out<usize>) -> Answer {
 
 pub(crate) fn by_uuid(uuid: *const c_char, handle: Out<usize>) -> Answer {
     let uuid = text(uuid).ok_or(Refusal::InvalidValue)?;
+    let instances = (0..machine().state.devices()).flat_map(|d| (0..instances(d)).map(move |i| (d, i)));
+    if let Some((device, instance)) = { instances }.find(|&(d, i)| uuid == mig_uuid_of(d, i)) {
+        return handle.set(nvml_instance(device, instance));
+    }
     find(handle, |device| uuid == uuid_of(device))
 }
 
@@ -38,11 +42,21 @@ pub(crate) fn index(handle: usize, index: Out<u32>) -> Answer {
 }
 
 pub(crate) fn name(handle: usize, name: Out<u8>, length: u32) -> Answer {
-    name.set_text(&machine().state.name(NVML_DEVICES.device(handle)?), length as usize)
+    let (device, instance) = nvml_device(handle)?;
+    let whole = machine().state.name(device);
+    let named = match instance {
+        Some(_) => format!("{whole} MIG 1g.{}gb", machine().fact(device, Fact::TotalBytes) >> 30),
+        None => whole,
+    };
+    name.set_text(&named, length as usize)
 }
 
 pub(crate) fn uuid(handle: usize, uuid: Out<u8>, length: u32) -> Answer {
-    uuid.set_text(&uuid_of(NVML_DEVICES.device(handle)?), length as usize)
+    let of = match nvml_device(handle)? {
+        (device, Some(instance)) => mig_uuid_of(device, instance),
+        (device, None) => uuid_of(device),
+    };
+    uuid.set_text(&of, length as usize)
 }
 
 /// `nvmlPciInfo_t`.
@@ -74,12 +88,54 @@ pub(crate) fn pci_info(handle: usize, info: Out<PciInfo>) -> Answer {
     })
 }
 
+/// The number of MIG instances of a device.
+fn instances(device: usize) -> usize {
+    (machine().fact(device, Fact::MigInstances) as usize).min(MOST_INSTANCES)
+}
+
+/// A GPU that is not divided does not support MIG.
+pub(crate) fn mig_mode(handle: usize, current: Out<u32>, pending: Out<u32>) -> Answer {
+    if instances(NVML_DEVICES.device(handle)?) == 0 {
+        return Err(Refusal::NotSupported);
+    }
+    current.set(1)?;
+    pending.set(1)
+}
+
+pub(crate) fn most_instances(handle: usize, count: Out<u32>) -> Answer {
+    NVML_DEVICES.device(handle)?;
+    count.set(MOST_INSTANCES as u32)
+}
+
+pub(crate) fn instance_by_index(handle: usize, index: u32, instance: Out<usize>) -> Answer {
+    let device = NVML_DEVICES.device(handle)?;
+    let index = usize::try_from(index).map_err(|_| Refusal::InvalidValue)?;
+    if index >= instances(device) {
+        return Err(Refusal::NotFound);
+    }
+    instance.set(nvml_instance(device, index))
+}
+
+pub(crate) fn device_of_instance(instance: usize, handle: Out<usize>) -> Answer {
+    handle.set(NVML_DEVICES.of(nvml_device(instance)?.0))
+}
+
+pub(crate) fn is_instance(handle: usize, is: Out<u32>) -> Answer {
+    is.set(nvml_device(handle)?.1.is_some().into())
+}
+
 /// Bytes of memory: total, free, used.
 fn memory_of(handle: usize) -> Result<[u64; 3], Refusal> {
-    let device = NVML_DEVICES.device(handle)?;
+    let (device, instance) = nvml_device(handle)?;
     asks::notice();
     machine().bury_the_dead();
-    let (total, used) = (machine().fact(device, Fact::TotalBytes), machine().fact(device, Fact::UsedBytes));
+    if machine().fact(device, Fact::Integrated) != 0 {
+        return Err(Refusal::NotSupported);
+    }
+    let is_divided = instance.is_none() && instances(device) > 0;
+    let total = machine().fact(device, if is_divided { Fact::WholeBytes } else { Fact::TotalBytes });
+    // Programs only use the first instance.
+    let used = if instance.unwrap_or(0) == 0 { machine().fact(device, Fact::UsedBytes) } else { 0 };
     Ok([total, total.saturating_sub(used), used])
 }
 
@@ -129,7 +185,10 @@ fn list<const WORDS: usize>(
     entries: *mut [u64; WORDS],
     entry: impl Fn(u32, u64) -> [u64; WORDS],
 ) -> Answer {
-    let processes = machine().processes_on(NVML_DEVICES.device(handle)?);
+    let processes = match nvml_device(handle)? {
+        (_, Some(1..)) => Vec::new(),
+        (device, _) => machine().processes_on(device),
+    };
     let room = count.get()? as usize;
     count.set(processes.len() as u32)?;
     if processes.len() > room {
@@ -157,7 +216,7 @@ pub(crate) fn processes(handle: usize, count: Out<u32>, entries: *mut [u64; 3]) 
 
 /// Reports no processes.
 pub(crate) fn none(handle: usize, count: Out<u32>) -> Answer {
-    NVML_DEVICES.device(handle)?;
+    nvml_device(handle)?;
     count.set(0)
 }
 

@@ -6,5 +6,7 @@ mod run;
 mod state;
 
 pub use architecture::cubin_runs;
-pub use machine::{AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, ReadAt, Unanswered};
+pub use machine::{
+    AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, PhantomMig, ReadAt, Unanswered,
+};
 pub use run::{PhantomError, PhantomOptions, PhantomRun};

@@ -31,6 +31,17 @@ pub struct PhantomGpu {
     pub bus_bits: u32,
     /// Whether the GPU shares the host's memory.
     pub is_integrated: bool,
+    /// The division into MIG instances; `None` if the GPU is not divided. The other fields are those of one instance.
+    pub mig: Option<PhantomMig>,
+}
+
+/// The division of a GPU into MIG instances of equal size. Programs see the first instance as the GPU, and NVML lists the others as unused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhantomMig {
+    /// The number of instances, 1 to 7.
+    pub instances: u32,
+    /// The memory of the whole GPU, in bytes.
+    pub whole_bytes: u64,
 }
 
 impl PhantomGpu {
@@ -49,6 +60,8 @@ impl PhantomGpu {
                 (Fact::L2Bytes, self.l2_bytes),
                 (Fact::BusBits, self.bus_bits.into()),
                 (Fact::Integrated, self.is_integrated.into()),
+                (Fact::MigInstances, self.mig.map_or(0, |mig| mig.instances.min(7).into())),
+                (Fact::WholeBytes, self.mig.map_or(0, |mig| mig.whole_bytes)),
             ],
         );
     }

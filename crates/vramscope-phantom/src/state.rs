@@ -110,6 +110,10 @@ pub(crate) enum Fact {
     BusBits,
     /// 1 if the GPU shares the host's memory.
     Integrated,
+    /// The number of MIG instances; 0 if the GPU is not divided.
+    MigInstances,
+    /// The memory of the whole GPU, if it is divided.
+    WholeBytes,
     /// Bytes in use by communicators now.
     CommunicationBytes,
     /// The peak of the bytes in use by communicators.

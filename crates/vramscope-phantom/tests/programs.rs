@@ -25,6 +25,7 @@ fn machine(gpus: usize, total_bytes: u64, options: PhantomOptions) -> PhantomRun
         l2_bytes: 50 << 20,
         bus_bits: 5120,
         is_integrated: false,
+        mig: None,
     };
     PhantomRun::new(&vec![gpu; gpus], options).unwrap()
 }

@@ -44,6 +44,7 @@
 //! - `source`: a source provides `read` (current values), a `Watch` (peaks since it began), a `Ticker` (both, at intervals) and `observe`
 //!   (every allocation). It returns `None` for unknown values, and callers never estimate them. `pool` provides all values exactly; `cuda`,
 //!   `nvml` and `process` provide current values. `combined` merges two sources. `device` parses PyTorch's names of devices.
+//!   `device_memory` has the memory of a device with the source of its numbers.
 //! - `snapshot`: a reading with gpumemprof's names. Only `json` has the JSON keys of results.
 //! - `profiler`: `scope` is a call from start to end, including errors and panics; `future` is a call that runs only while it is polled.
 //!   `global` and `attribute` serve `#[profile]`. `of_pool` returns the exact numbers of a pool. `source_reader` computes peaks from
@@ -102,12 +103,12 @@ pub use snapshot::{MemorySnapshot, Operation};
 #[cfg(feature = "cuda")]
 pub use source::CudaSource;
 pub use source::{
-    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceSpec, HostSource, Layers, LiveHolder,
-    LiveLibrary, MemorySource, Observation, PoolSource, ProcessMemory, Reading, SelectError, SourceError,
-    SourceInfo, Tick, Ticker, Watch,
+    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceMemory, DeviceMemorySource, DeviceSpec,
+    HostSource, Layers, LiveHolder, LiveLibrary, MemorySource, Observation, PoolSource, ProcessMemory,
+    Reading, SelectError, SourceError, SourceInfo, Tick, Ticker, Watch,
 };
 #[cfg(feature = "nvml")]
-pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices, starts_on_mig_instance};
 pub use tracker::{
     Alert, AlertCallback, AlertChange, AlertLimits, AlertQuantity, AlertState, EventKind, GrowthRate,
     LogFile, LogFormat, MemoryTracker, PhaseGuard, PhaseScope, PhasedSample, Severity, Threshold,

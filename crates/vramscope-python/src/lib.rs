@@ -106,7 +106,8 @@ mod _native {
     use super::pool_history::PoolHistory;
     #[pymodule_export]
     use super::profiler::{
-        check_saved_results, hidden_memory, keeps_growing, nvml_devices, out_of_memory_words, resident_memory,
+        check_saved_results, hidden_memory, host_device_memory, keeps_growing, nvml_devices,
+        out_of_memory_words, resident_memory,
     };
     #[pymodule_export]
     use super::purposes::Purposes;

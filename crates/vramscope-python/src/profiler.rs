@@ -4,8 +4,8 @@
 use pyo3::prelude::*;
 use vramscope::analysis;
 use vramscope::profiler::{
-    HiddenMemory, HiddenOptions, ProcessMemory, Reading, Sample, SavedResults, Tick, nvml_devices as devices,
-    out_of_memory_words as words,
+    DeviceMemory, HiddenMemory, HiddenOptions, ProcessMemory, Reading, Sample, SavedResults, Tick,
+    nvml_devices as devices, out_of_memory_words as words,
 };
 use vramscope::report::write_json;
 
@@ -45,6 +45,13 @@ pub(crate) fn hidden_memory(looks: Vec<Look>) -> PyResult<String> {
     let mut json = Vec::new();
     write_json(&mut json, &HiddenMemory::of(&samples, HiddenOptions::default()))?;
     Ok(String::from_utf8_lossy(&json).into_owned())
+}
+
+/// The used and the total bytes of a GPU that shares the host's memory, from `/proc/meminfo`.
+#[pyfunction]
+pub(crate) fn host_device_memory() -> PyResult<(u64, u64)> {
+    let memory = DeviceMemory::of_host().map_err(|error| VramscopeError::new_err(error.to_string()))?;
+    Ok((memory.used, memory.total))
 }
 
 /// All GPUs with their processes from NVML, as JSON. The error says why NVML is not available.

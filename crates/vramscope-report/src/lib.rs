@@ -46,6 +46,7 @@ pub use junit::{harmless_xml, junit};
 pub use names::Names;
 pub use private_pools::{graph_captures, private_pool, serving_parts};
 pub use purposes::because;
+pub use samples::device_source;
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
 pub use text::{

@@ -1,7 +1,7 @@
 //! Sentences about a log of samples, for all report formats.
 
 use vramscope_analysis::{Growing, SamplesSummary, Spike};
-use vramscope_trace::samples::{LogEventKind, Quantity};
+use vramscope_trace::samples::{DeviceMemorySource, LogEventKind, Quantity};
 
 use crate::answers::SampleAnswers;
 use crate::shown::Shown;
@@ -30,6 +30,16 @@ pub(crate) fn label(quantity: Quantity) -> &'static str {
         Quantity::Hidden => "outside",
         Quantity::Others => "other processes",
         Quantity::Cpu => "host memory",
+    }
+}
+
+/// Where the numbers of a device come from, after a comma: `from NVML`.
+pub fn device_source(source: DeviceMemorySource) -> &'static str {
+    match source {
+        DeviceMemorySource::Driver => "from the driver",
+        DeviceMemorySource::Nvml => "from NVML",
+        DeviceMemorySource::NvmlMig => "of the MIG instance, from NVML",
+        DeviceMemorySource::Meminfo => "from /proc/meminfo, because the GPU shares the host's memory",
     }
 }
 

@@ -12,7 +12,11 @@ pub mod fleet;
 mod phantom;
 
 pub use committed::{Declarations, committed};
-pub use phantom::{is_on_phantom, on_phantom, own_test, phantom_gpu, phantom_run};
+pub use vramscope_phantom::{PhantomGpu, PhantomMig};
+
+pub use phantom::{
+    is_on_phantom, on_phantom, on_phantom_of, own_test, phantom_gpu, phantom_run, phantom_run_of,
+};
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -26,6 +26,7 @@ pub fn phantom_gpu(number: usize) -> PhantomGpu {
         l2_bytes: 50 << 20,
         bus_bits: 5120,
         is_integrated: false,
+        mig: None,
     }
 }
 
@@ -34,8 +35,15 @@ pub fn phantom_gpu(number: usize) -> PhantomGpu {
 /// # Panics
 /// Its files cannot be written.
 pub fn phantom_run(gpus: usize) -> Option<PhantomRun> {
-    let gpus: Vec<PhantomGpu> = (0..gpus).map(phantom_gpu).collect();
-    match PhantomRun::new(&gpus, PhantomOptions::default()) {
+    phantom_run_of(&(0..gpus).map(phantom_gpu).collect::<Vec<_>>())
+}
+
+/// As [`phantom_run`], with other GPUs.
+///
+/// # Panics
+/// Its files cannot be written.
+pub fn phantom_run_of(gpus: &[PhantomGpu]) -> Option<PhantomRun> {
+    match PhantomRun::new(gpus, PhantomOptions::default()) {
         Ok(run) => Some(run),
         Err(e @ PhantomError::NoLibrary) => {
             skip("phantom", &e.to_string());
@@ -66,13 +74,26 @@ pub fn is_on_phantom() -> bool {
 /// # Panics
 /// The body fails, or it calls a function that a phantom GPU does not support.
 pub fn on_phantom(gpus: usize, body: impl FnOnce()) {
+    on_phantom_of(&(0..gpus).map(phantom_gpu).collect::<Vec<_>>(), &[], body);
+}
+
+/// As [`on_phantom`], with other GPUs and with variables of the environment.
+///
+/// # Panics
+/// The body fails, or it calls a function that a phantom GPU does not support.
+pub fn on_phantom_of(gpus: &[PhantomGpu], variables: &[(&str, &str)], body: impl FnOnce()) {
     if is_on_phantom() {
         return body();
     }
-    let Some(run) = phantom_run(gpus) else { return };
+    let Some(run) = phantom_run_of(gpus) else { return };
     let thread = std::thread::current();
     let name = thread.name().unwrap();
-    let output = own_test(name).envs(run.environment()).env(ON_PHANTOM, "1").output().unwrap();
+    let output = own_test(name)
+        .envs(run.environment())
+        .envs(variables.iter().copied())
+        .env(ON_PHANTOM, "1")
+        .output()
+        .unwrap();
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     let ran = output.status.success() && said.contains("1 passed");

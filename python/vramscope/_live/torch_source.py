@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vramscope._shared import used_and_total
+
 if TYPE_CHECKING:
     from vramscope._live import Source
     from vramscope._live.data import Bytes, Holder, Reading
@@ -53,7 +55,8 @@ class TorchSource:
         now = _bytes(stats, "current")
         if now.get("reserved_bytes"):
             free, total = torch.cuda.mem_get_info(self.device_id)
-            now["device_used_bytes"], now["device_total_bytes"] = total - free, total
+            is_integrated = getattr(torch.cuda.get_device_properties(self.device_id), "is_integrated", False)
+            now["device_used_bytes"], now["device_total_bytes"] = used_and_total(free, total, is_integrated)
         return {
             "now": now,
             "peak": _bytes(stats, "peak"),

@@ -56,7 +56,10 @@ def processes_on(nvml_index: int) -> tuple[GpuProcess, ...]:
     Raises `VramscopeError` if NVML is missing or has no such device.
     """
     devices: list[dict[str, Any]] = json.loads(_native.nvml_devices())
-    for device in devices:
-        if device["index"] == nvml_index:
-            return tuple(GpuProcess(process["pid"], process["used_bytes"]) for process in device["processes"])
-    raise _native.VramscopeError(f"NVML has no device {nvml_index}")
+    # MIG instances of one device have its index.
+    found = [device for device in devices if device["index"] == nvml_index]
+    if not found:
+        raise _native.VramscopeError(f"NVML has no device {nvml_index}")
+    return tuple(
+        GpuProcess(process["pid"], process["used_bytes"]) for device in found for process in device["processes"]
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vramscope import VramscopeError
+from vramscope._shared import used_and_total
 from vramscope.profiler._outside import GpuProcess, OutsideMemory, processes_on
 
 if TYPE_CHECKING:
@@ -174,11 +175,15 @@ class TorchSource(MemorySource):
             torch_original("_cuda_resetPeakMemoryStats")(self.device_index)
 
     def device_memory(self) -> DeviceMemory | None:
-        """Returns the result of `cudaMemGetInfo`, which includes other processes and memory outside PyTorch's pool."""
+        """Returns the result of `cudaMemGetInfo`, which includes other processes and memory outside PyTorch's pool.
+
+        For a GPU that shares the host's memory, it is the result of `/proc/meminfo`.
+        """
         if not self._torch.cuda.is_initialized():
             return None
         free, total = self._torch.cuda.mem_get_info(self.device_index)
-        return DeviceMemory(total - free, total)
+        properties = self._torch.cuda.get_device_properties(self.device_index)
+        return DeviceMemory(*used_and_total(free, total, getattr(properties, "is_integrated", False)))
 
     def processes(self) -> tuple[GpuProcess, ...] | None:
         """Returns the processes on the device from NVML; `None` without NVML, as on AMD devices."""
@@ -287,10 +292,11 @@ class CupySource(MemorySource):
         return Reading(allocated=used, reserved=total, active=used, peaks=Peaks(used, total, used))
 
     def device_memory(self) -> DeviceMemory | None:
-        """Returns the result of `cudaMemGetInfo`."""
+        """Returns the result of `cudaMemGetInfo`, or of `/proc/meminfo` for a GPU that shares the host's memory."""
         with self._cupy.cuda.Device(self.device_index):
             free, total = self._cupy.cuda.runtime.memGetInfo()
-        return DeviceMemory(total - free, total)
+        properties = self._cupy.cuda.runtime.getDeviceProperties(self.device_index)
+        return DeviceMemory(*used_and_total(free, total, properties.get("integrated", False)))
 
     def empty_cache(self) -> None:
         """Calls `MemoryPool.free_all_blocks`."""

@@ -81,6 +81,17 @@ impl CudaDevice {
         result::device::get_name(self.device).map_err(failed("cuDeviceGetName"))
     }
 
+    /// Whether the GPU shares the host's memory.
+    ///
+    /// # Errors
+    /// The driver cannot read the attribute.
+    pub fn is_integrated(&self) -> Result<bool, DeviceError> {
+        let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED;
+        // SAFETY: the device is from `cuDeviceGet`.
+        let value = unsafe { result::device::get_attribute(self.device, attribute) };
+        Ok(value.map_err(failed("cuDeviceGetAttribute"))? != 0)
+    }
+
     /// Creates a stream that lives as long as the device.
     ///
     /// # Errors

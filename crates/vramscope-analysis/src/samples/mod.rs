@@ -18,7 +18,8 @@ pub use pool_use::PoolUse;
 pub use spikes::Spike;
 
 use vramscope_trace::samples::{
-    Highest, LogEnd, LogEvent, LogEventKind, Look, PhaseSeen, Quantity, SampleLog, Series, Values,
+    DeviceMemorySource, Highest, LogEnd, LogEvent, LogEventKind, Look, PhaseSeen, Quantity, SampleLog,
+    Series, Values,
 };
 
 /// The analysis of one device's samples.
@@ -44,6 +45,8 @@ pub struct SamplesSummary {
     pub quantities: Vec<QuantityRange>,
     /// Size of the device in bytes.
     pub device_total: Option<u64>,
+    /// Source of the device's bytes; `None` if the log does not have it.
+    pub device_source: Option<DeviceMemorySource>,
     /// Whether the peaks of allocated and reserved bytes include the time between two samples.
     pub high_is_exact: bool,
     /// Peaks over time, in columns of equal duration; empty values if no sample was taken.
@@ -105,6 +108,7 @@ impl SamplesSummary {
             main: main(series),
             quantities: Quantity::ALL.into_iter().filter_map(|quantity| range(series, quantity)).collect(),
             device_total: series.device_total,
+            device_source: series.device_source,
             high_is_exact: series.high_is_exact,
             timeline: timeline::timeline(&series.looks, interval_us),
             growing,

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use vramscope::profiler::{
-    CombinedSource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource,
-    PrometheusEndpoint, Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
+    CombinedSource, DeviceMemorySource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker,
+    NvmlSource, PrometheusEndpoint, Reading, SourceError, TrackerOptions, TrackerStatistics, live,
+    nvml_devices, starts_on_mig_instance,
 };
-use vramscope::report::{Shown, bytes, count};
+use vramscope::report::{Shown, bytes, count, device_source};
 use vramscope_files::is_same_file;
 
 use crate::Found;
@@ -157,9 +158,13 @@ fn served_by(pid: u32) -> Option<Arc<live::RemoteSource>> {
 fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String> {
     let devices = nvml_devices().map_err(|e: SourceError| e.to_string())?;
     let used = devices.iter().filter(|d| d.processes.iter().any(|p| p.pid == pid));
-    let used: Vec<i32> = used.map(|d| d.index as i32).collect();
+    let mut used: Vec<i32> = used.map(|d| d.index as i32).collect();
+    // Instances of one GPU have its index.
+    used.dedup();
     let device = match (args.device, used.as_slice()) {
         (Some(device), _) | (None, &[device]) => device,
+        // The process has no context yet, and can have one only there.
+        (None, []) if starts_on_mig_instance(pid) => 0,
         (None, []) => {
             return Err(
                 "NVML lists the process on no GPU; use --device N to watch a GPU with all its processes"
@@ -272,6 +277,12 @@ impl MonitorJson {
                 let highest = if exact { "peak" } else { "peak of samples" };
                 text += &format!("  {what:<16}{:>12}  {highest}\n", bytes(value));
             }
+        }
+        let source = high
+            .device_source
+            .filter(|source| matches!(source, DeviceMemorySource::NvmlMig | DeviceMemorySource::Meminfo));
+        if let Some(source) = source {
+            text += &format!("  the device's bytes are {}\n", device_source(source));
         }
         if self.failed_requests > 0 {
             text += &format!("  {} requests ran out of memory\n", count(self.failed_requests));

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vramscope::phantom::PhantomRun;
+use vramscope::phantom::{PhantomGpu, PhantomMig, PhantomRun};
 use vramscope_allocator::{CudaDevice, Device as _};
-use vramscope_testing::{own_test, phantom_gpu, phantom_run};
+use vramscope_testing::{own_test, phantom_gpu, phantom_run, phantom_run_of};
 
 use crate::top::{Home, Screen};
 use crate::vramscope;
@@ -92,7 +92,8 @@ fn gpu(index: usize, processes: &[(u32, u64)]) -> Value {
     let processes: Vec<Value> =
         processes.iter().map(|(pid, bytes)| json!({"pid": pid, "used_bytes": bytes})).collect();
     json!({
-        "index": index, "name": gpu.name, "used_bytes": used, "total_bytes": gpu.total_bytes,
+        "index": index, "uuid": format!("GPU-7672616d-7363-6f70-6570-68616e746f{index:02x}"), "name": gpu.name,
+        "used_bytes": used, "free_bytes": gpu.total_bytes - used, "total_bytes": gpu.total_bytes, "source": "nvml",
         "processes": processes,
     })
 }
@@ -224,4 +225,52 @@ fn a_killed_process_on_a_gpu_is_gone_and_its_bytes_are_told() {
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&summary["ended"], &summary["errors"]), (&json!("gone"), &json!(0)));
     assert_eq!(summary["high"]["process_used_bytes"], with_context(300));
+}
+
+/// A process on a MIG instance, and its log.
+#[test]
+fn the_log_of_a_process_on_an_instance_has_the_size_of_the_instance() {
+    let mig = Some(PhantomMig { instances: 2, whole_bytes: 141 << 30 });
+    let Some(machine) = phantom_run_of(&[PhantomGpu { mig, ..phantom_gpu(0) }]) else { return };
+    let home = Home::new();
+    let holder = Holder::start(&machine, "0:300");
+    let (look, _) = answer(&mut on(&machine, &home, &["top"]));
+    let rows = look["gpus"].as_array().unwrap().iter();
+    let rows = rows.map(|gpu| (gpu["source"].clone(), gpu["total_bytes"].clone(), gpu["used_bytes"].clone()));
+    let row = |used: u64| (json!("nvml_mig"), json!(phantom_gpu(0).total_bytes), json!(used));
+    assert_eq!(rows.collect::<Vec<_>>(), [row(with_context(300)), row(0)]);
+    let log = home.path().join("run.csv");
+    let (log, pid) = (log.to_str().unwrap(), holder.pid().to_string());
+    let args = ["monitor", &pid, "--duration", "0.2", "--output", log];
+    let output = on(&machine, &home, &args).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("  the device's bytes are of the MIG instance, from NVML\n"), "{text}");
+    assert!(fs::read_to_string(log).unwrap().contains(",nvml_mig,"));
+    let report = vramscope(&["report", log]).output().unwrap();
+    let report = String::from_utf8(report.stdout).unwrap();
+    assert!(report.contains("16.00 GiB in total, of the MIG instance, from NVML"), "{report}");
+    let (report, _) = answer(&mut vramscope(&["report", log]));
+    assert_eq!(report["devices"][0]["device_source"], "nvml_mig");
+}
+
+/// A process on a GPU that shares the host's memory.
+#[test]
+fn the_numbers_of_a_shared_gpu_are_the_hosts() {
+    let shared = PhantomGpu { name: "NVIDIA GB10".to_owned(), is_integrated: true, ..phantom_gpu(0) };
+    let Some(machine) = phantom_run_of(&[shared]) else { return };
+    let home = Home::new();
+    let holder = Holder::start(&machine, "0:300");
+    let (look, _) = answer(&mut on(&machine, &home, &["top"]));
+    let host = fs::read_to_string("/proc/meminfo").unwrap();
+    let total: u64 = host.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let gpu = &look["gpus"][0];
+    assert_eq!((&gpu["source"], &gpu["total_bytes"]), (&json!("meminfo"), &json!(total << 10)), "{gpu}");
+    let pid = holder.pid().to_string();
+    let (summary, _) = answer(&mut on(&machine, &home, &["monitor", &pid, "--duration", "0.2"]));
+    let high = &summary["high"];
+    assert_eq!(
+        (&high["device_source"], &high["device_total_bytes"]),
+        (&json!("meminfo"), &json!(total << 10))
+    );
+    assert_eq!(high["process_used_bytes"], with_context(300));
 }

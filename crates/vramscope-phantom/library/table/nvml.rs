@@ -22,6 +22,11 @@ calls! {
         nvmlDeviceGetPciInfo_v3(device: usize, info: Out<nvml::PciInfo>) = nvml::pci_info;
         nvmlDeviceGetMemoryInfo(device: usize, memory: Out<[u64; 3]>) = nvml::memory;
         nvmlDeviceGetMemoryInfo_v2(device: usize, memory: Out<[u64; 5]>) = nvml::memory_v2;
+        nvmlDeviceGetMigMode(device: usize, current: Out<u32>, pending: Out<u32>) = nvml::mig_mode;
+        nvmlDeviceGetMaxMigDeviceCount(device: usize, count: Out<u32>) = nvml::most_instances;
+        nvmlDeviceGetMigDeviceHandleByIndex(device: usize, index: u32, instance: Out<usize>) = nvml::instance_by_index;
+        nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance: usize, device: Out<usize>) = nvml::device_of_instance;
+        nvmlDeviceIsMigDeviceHandle(device: usize, is: Out<u32>) = nvml::is_instance;
         nvmlDeviceGetUtilizationRates(device: usize, rates: Out<[u32; 2]>) = nvml::utilization;
         nvmlDeviceGetCudaComputeCapability(device: usize, major: Out<c_int>, minor: Out<c_int>) = nvml::capability;
         nvmlDeviceGetComputeRunningProcesses(device: usize, count: Out<u32>, processes: *mut [u64; 2])
@@ -47,7 +52,7 @@ calls! {
     }
     refuse {
         nvmlDeviceGetClockInfo nvmlDeviceGetEccMode nvmlDeviceGetEnforcedPowerLimit nvmlDeviceGetFanSpeed
-        nvmlDeviceGetMaxClockInfo nvmlDeviceGetMemoryAffinity nvmlDeviceGetMigMode
+        nvmlDeviceGetMaxClockInfo nvmlDeviceGetMemoryAffinity
         nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetNvLinkRemotePciInfo_v2 nvmlDeviceGetNvLinkState
         nvmlDeviceGetPerformanceState nvmlDeviceGetPowerManagementLimit nvmlDeviceGetPowerUsage
         nvmlDeviceGetTemperature nvmlDeviceGetTopologyCommonAncestor nvmlDeviceGetTotalEnergyConsumption

@@ -4,14 +4,22 @@ use std::sync::Arc;
 
 use vramscope_allocator::{CudaDevice, Device as _};
 
-use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
+use super::{
+    DeviceMemory, DeviceMemorySource, DeviceSpec, MemorySource, PolledTicker, Reading, SelectError,
+    SourceError, SourceInfo, Ticker,
+};
 
 /// The bytes of a GPU that all processes use, as counted by the driver (`cudaMemGetInfo`).
+///
+/// A GPU that shares the host's memory has the numbers of `/proc/meminfo`: the driver does not count memory that the system would release
+/// for a request.
 ///
 /// It creates the device's primary context, which takes some hundred MiB, unless the program already has one. `NvmlSource` needs no
 /// context.
 pub struct CudaSource {
     device: CudaDevice,
+    /// Whether the GPU shares the host's memory.
+    is_integrated: bool,
     info: SourceInfo,
 }
 
@@ -29,7 +37,8 @@ impl CudaSource {
         let device_id = spec.of(CudaDevice::count().map_err(none)?)?;
         let device = CudaDevice::open(device_id).map_err(none)?;
         let name = device.name().map_err(none)?;
-        Ok(Arc::new(Self { device, info: SourceInfo { name, device_id: Some(device_id) } }))
+        let is_integrated = device.is_integrated().map_err(none)?;
+        Ok(Arc::new(Self { device, is_integrated, info: SourceInfo { name, device_id: Some(device_id) } }))
     }
 }
 
@@ -39,8 +48,14 @@ impl MemorySource for CudaSource {
     }
 
     fn read(&self) -> Result<Reading, SourceError> {
+        if self.is_integrated
+            && let Ok(memory) = DeviceMemory::of_host()
+        {
+            return Ok(memory.into());
+        }
         let info = self.device.memory_info()?;
-        Ok(Reading { device_used: Some(info.used()), device_total: Some(info.total), ..Reading::default() })
+        let (used, source) = (info.used(), DeviceMemorySource::Driver);
+        Ok(DeviceMemory { used, free: info.free, total: info.total, source }.into())
     }
 
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker> {

@@ -4,6 +4,7 @@ mod combined;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
+mod device_memory;
 #[cfg(feature = "nvml")]
 mod nvml;
 mod pool;
@@ -20,10 +21,12 @@ pub use combined::CombinedSource;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaSource;
 pub use device::{DeviceSpec, SelectError};
+pub use device_memory::DeviceMemory;
 #[cfg(feature = "nvml")]
-pub use nvml::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
+pub use nvml::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices, starts_on_mig_instance};
 pub use pool::PoolSource;
 pub use process::{HostSource, ProcessMemory};
+pub use vramscope_trace::samples::DeviceMemorySource;
 
 /// A source of memory numbers, such as a pool, a GPU or a process.
 ///
@@ -136,6 +139,11 @@ pub struct Reading {
     /// The size of the device, in bytes.
     #[serde(rename = "device_total_bytes")]
     pub device_total: Option<u64>,
+    /// The source of [`device_used`](Self::device_used): `driver`, `nvml`, `nvml_mig` (a MIG instance) or `meminfo` (the host's memory,
+    /// which the GPU shares). Absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub device_source: Option<DeviceMemorySource>,
     /// Bytes of the process on the device, as the driver counts them.
     #[serde(rename = "process_used_bytes")]
     pub process_used: Option<u64>,
@@ -187,6 +195,7 @@ impl Reading {
             reserved: self.reserved.or(other.reserved),
             device_used: self.device_used.or(other.device_used),
             device_total: self.device_total.or(other.device_total),
+            device_source: if self.device_used.is_some() { self.device_source } else { other.device_source },
             process_used: self.process_used.or(other.process_used),
             cpu: self.cpu.or(other.cpu),
             counts: self.counts.or(other.counts),
@@ -203,6 +212,7 @@ impl Reading {
             reserved: self.reserved.max(other.reserved),
             device_used: self.device_used.max(other.device_used),
             device_total: self.device_total.max(other.device_total),
+            device_source: other.device_source.or(self.device_source),
             process_used: self.process_used.max(other.process_used),
             cpu: self.cpu.max(other.cpu),
             counts: other.counts,

@@ -53,6 +53,7 @@ impl PoolSource {
             reserved: Some(s.reserved.current),
             device_used: Some(s.device_used.current),
             device_total: self.device_total,
+            device_source: None,
             process_used: None,
             cpu: None,
             counts: Some(Counts {

@@ -114,7 +114,7 @@ impl Serialize for KnownColumns {
     }
 }
 
-const COLUMNS: usize = 26;
+const COLUMNS: usize = 27;
 
 impl Row<'_> {
     fn time_us(&self) -> i64 {
@@ -147,6 +147,10 @@ impl Row<'_> {
             ("reserved_bytes", now.reserved.into()),
             ("device_used_bytes", now.device_used.into()),
             ("device_total_bytes", now.device_total.into()),
+            (
+                "device_source",
+                now.device_source.map_or(Cell::Nothing, |source| Cell::Text(source.name().to_owned())),
+            ),
             ("process_used_bytes", now.process_used.into()),
             ("cpu_bytes", now.cpu.into()),
             ("high_allocated_bytes", high.allocated.into()),

@@ -5,12 +5,22 @@ use std::sync::Arc;
 
 use vramscope_allocator::{CudaDevice, MemoryPool, Policy};
 use vramscope_profiler::{
-    CombinedSource, CudaSource, GpuMemoryProfiler, GpuProcess, MemorySource as _, NvmlDevice, NvmlSource,
-    PoolSource, Reading, SelectError, SourceInfo, nvml_devices,
+    CombinedSource, CudaSource, DeviceMemory, DeviceMemorySource, GpuMemoryProfiler, GpuProcess,
+    MemorySource as _, NvmlDevice, NvmlSource, PoolSource, Reading, SelectError, SourceError, SourceInfo,
+    nvml_devices, starts_on_mig_instance,
 };
-use vramscope_testing::{is_on_phantom, on_phantom, phantom_gpu};
+use vramscope_testing::{PhantomGpu, PhantomMig, is_on_phantom, on_phantom, on_phantom_of, phantom_gpu};
 
 const MIB: u64 = 1 << 20;
+
+/// The UUID of a phantom GPU or of its MIG instance.
+fn uuid(kind: &str, instance: usize, gpu: usize) -> String {
+    format!("{kind}-7672616d-7363-6f70-6570-68616e74{instance:02x}{gpu:02x}")
+}
+
+fn memory(used: u64, total: u64, source: DeviceMemorySource) -> DeviceMemory {
+    DeviceMemory { used, free: total - used, total, source }
+}
 
 /// Checks that hold on any machine with a GPU. Returns the readings of the driver and of NVML.
 fn look_at(cuda: &CudaSource, nvml: &NvmlSource) -> [Reading; 2] {
@@ -34,9 +44,20 @@ fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
         let seen = Reading {
             device_used: Some(gpu.context_bytes),
             device_total: Some(gpu.total_bytes),
+            device_source: Some(DeviceMemorySource::Driver),
             ..Reading::default()
         };
-        assert_eq!(readings, [seen, Reading { process_used: Some(gpu.context_bytes), ..seen }]);
+        assert_eq!(
+            readings,
+            [
+                seen,
+                Reading {
+                    process_used: Some(gpu.context_bytes),
+                    device_source: Some(DeviceMemorySource::Nvml),
+                    ..seen
+                }
+            ]
+        );
     });
     if is_on_phantom() {
         return;
@@ -68,16 +89,15 @@ fn nvml_tells_gpus_and_processes_apart() {
         let gpus = [0, 1].map(phantom_gpu);
         let device = |index: usize, used, processes| NvmlDevice {
             index: index as u32,
+            uuid: Some(uuid("GPU", 0x6f, index)),
             name: gpus[index].name.clone(),
-            used,
-            total: gpus[index].total_bytes,
+            memory: memory(used, gpus[index].total_bytes, DeviceMemorySource::Nvml),
             processes,
         };
         let nvml = NvmlSource::new("cuda:1").unwrap();
         assert_eq!(nvml.info(), &SourceInfo { name: gpus[1].name.clone(), device_id: Some(1) });
         // NVML creates no context.
-        let free =
-            Reading { device_used: Some(0), device_total: Some(gpus[1].total_bytes), ..Reading::default() };
+        let free = Reading::from(memory(0, gpus[1].total_bytes, DeviceMemorySource::Nvml));
         assert_eq!(nvml.read(), Ok(free));
         assert_eq!(nvml_devices(), Ok(vec![device(0, 0, vec![]), device(1, 0, vec![])]));
 
@@ -118,5 +138,111 @@ fn a_call_is_profiled_by_what_the_driver_says() {
         assert_eq!((before, after), (Some(context), Some(context + 100 * MIB)));
         assert!(!result.peak_is_exact);
         drop(block);
+    });
+}
+
+/// A GPU of the size of phantom GPU 0 that shares the host's memory: NVML then has no numbers.
+fn integrated(name: &str) -> PhantomGpu {
+    PhantomGpu { name: name.to_owned(), is_integrated: true, ..phantom_gpu(0) }
+}
+
+#[test]
+fn a_gpu_that_shares_the_hosts_memory_has_the_numbers_of_the_host() {
+    on_phantom_of(&[integrated("NVIDIA GB10")], &[], || {
+        let host = DeviceMemory::of_host().unwrap();
+        assert_eq!(host.source, DeviceMemorySource::Meminfo);
+        let [gpu] = &nvml_devices().unwrap()[..] else { panic!() };
+        assert_eq!((gpu.memory.source, gpu.memory.total), (host.source, host.total));
+        assert!(gpu.memory.used > 0 && gpu.memory.used + gpu.memory.free == gpu.memory.total);
+        let readings = [NvmlSource::new(0).unwrap().read(), CudaSource::new(0).unwrap().read()];
+        for reading in readings.map(Result::unwrap) {
+            assert_eq!((reading.device_source, reading.device_total), (Some(host.source), Some(host.total)));
+        }
+    });
+}
+
+/// NVML may also return the total of the system as if it were the GPU's own.
+#[test]
+fn the_total_of_the_system_is_not_taken_for_the_gpus() {
+    on_phantom_of(&[PhantomGpu { is_integrated: false, ..integrated("Orin (nvgpu)") }], &[], || {
+        let [gpu] = &nvml_devices().unwrap()[..] else { panic!() };
+        assert_eq!(gpu.memory.source, DeviceMemorySource::Meminfo);
+        assert_eq!(gpu.memory.total, DeviceMemory::of_host().unwrap().total);
+    });
+}
+
+/// A GPU with its own memory whose numbers NVML does not report either, for another reason.
+#[test]
+fn a_gpu_without_numbers_does_not_have_those_of_the_host() {
+    on_phantom_of(&[integrated("NVIDIA GB100")], &[], || {
+        let why = SourceError::Nvml("NVML does not report the memory of GPU 0 (NVIDIA GB100)".to_owned());
+        assert_eq!(NvmlSource::new(0).unwrap().read(), Err(why.clone()));
+        assert_eq!(nvml_devices(), Err(why));
+    });
+}
+
+/// A GPU of 141 GiB, divided into two instances of the size of phantom GPU 0, and a second GPU.
+fn divided() -> [PhantomGpu; 2] {
+    let mig = Some(PhantomMig { instances: 2, whole_bytes: 141 << 30 });
+    [PhantomGpu { mig, ..phantom_gpu(0) }, phantom_gpu(1)]
+}
+
+#[test]
+fn an_instance_of_a_divided_gpu_has_its_own_size() {
+    on_phantom_of(&divided(), &[], || {
+        let (size, whole) = (phantom_gpu(0).total_bytes, 141 << 30);
+        let instance = |number: usize, used, processes| NvmlDevice {
+            index: 0,
+            uuid: Some(uuid("MIG", number, 0)),
+            name: format!("{} MIG 1g.16gb", phantom_gpu(0).name),
+            memory: memory(used, size, DeviceMemorySource::NvmlMig),
+            processes,
+        };
+        let second = NvmlDevice {
+            index: 1,
+            uuid: Some(uuid("GPU", 0x6f, 1)),
+            name: phantom_gpu(1).name,
+            memory: memory(0, phantom_gpu(1).total_bytes, DeviceMemorySource::Nvml),
+            processes: vec![],
+        };
+        let all = vec![instance(0, 0, vec![]), instance(1, 0, vec![]), second.clone()];
+        assert_eq!(nvml_devices(), Ok(all));
+        // Nothing shows which instance the process will use.
+        let nvml = NvmlSource::new(0).unwrap();
+        assert_eq!(nvml.read(), Ok(memory(0, whole, DeviceMemorySource::Nvml).into()));
+        let gpu = CudaDevice::open(0).unwrap();
+        let used = phantom_gpu(0).context_bytes;
+        let reading = Reading::from(memory(used, size, DeviceMemorySource::NvmlMig));
+        assert_eq!(nvml.read(), Ok(Reading { process_used: Some(used), ..reading }));
+        let this = vec![GpuProcess { pid: std::process::id(), used: Some(used) }];
+        assert_eq!(nvml_devices(), Ok(vec![instance(0, used, this), instance(1, 0, vec![]), second]));
+        drop(gpu);
+        // The numbers of the other GPU are those of the whole GPU.
+        let other = NvmlSource::new(1).unwrap().read().unwrap();
+        assert_eq!(other, memory(0, phantom_gpu(1).total_bytes, DeviceMemorySource::Nvml).into());
+    });
+}
+
+#[test]
+fn a_visible_instance_is_found_by_its_uuid() {
+    let visible = format!("{},{}", uuid("MIG", 1, 0), uuid("MIG", 9, 9));
+    on_phantom_of(&divided(), &[("CUDA_VISIBLE_DEVICES", &visible)], || {
+        assert!(starts_on_mig_instance(std::process::id()) && !starts_on_mig_instance(1));
+        let nvml = NvmlSource::new("cuda:0").unwrap();
+        assert_eq!(nvml.info().name, format!("{} MIG 1g.16gb", phantom_gpu(0).name));
+        let expected = memory(0, phantom_gpu(0).total_bytes, DeviceMemorySource::NvmlMig);
+        assert_eq!(nvml.read(), Ok(expected.into()));
+        let why = NvmlSource::new(1).err().unwrap().to_string();
+        assert!(why.ends_with("68616e740909, and NVML lists no such MIG instance, or several"), "{why}");
+    });
+}
+
+/// The UUID of a whole GPU selects nothing: NVML numbers GPUs by their position.
+#[test]
+fn the_uuid_of_a_gpu_is_no_instance() {
+    on_phantom_of(&divided(), &[("CUDA_VISIBLE_DEVICES", &uuid("GPU", 0x6f, 1))], || {
+        assert!(!starts_on_mig_instance(std::process::id()));
+        let expected = memory(0, 141 << 30, DeviceMemorySource::Nvml);
+        assert_eq!(NvmlSource::new(0).unwrap().read(), Ok(expected.into()));
     });
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 use vramscope_analysis::{Growing, OutsidePart, PoolUse, SamplesSummary, Spike};
-use vramscope_trace::samples::{Call, LogEnd, LogEvent, PhaseSeen, Quantity, Values};
+use vramscope_trace::samples::{Call, DeviceMemorySource, LogEnd, LogEvent, PhaseSeen, Quantity, Values};
 
 use crate::answers::SampleAnswers;
 use crate::samples::{advice, doubts, findings};
@@ -42,6 +42,9 @@ struct DeviceJson {
     longest_silence: Option<SpanJson>,
     main: &'static str,
     device_total_bytes: Option<u64>,
+    /// Source of the device's bytes: `driver`, `nvml`, `nvml_mig` (a MIG instance) or `meminfo` (the host's memory, which the GPU shares);
+    /// null if the log does not have it.
+    device_source: Option<&'static str>,
     high_is_exact: bool,
     quantities: Vec<QuantityJson>,
     growing: Vec<GrowingJson>,
@@ -214,6 +217,7 @@ impl DeviceJson {
             longest_silence: s.longest_silence.map(|(from_us, to_us)| SpanJson { from_us, to_us }),
             main: s.main.name(),
             device_total_bytes: s.device_total,
+            device_source: s.device_source.map(DeviceMemorySource::name),
             high_is_exact: s.high_is_exact,
             quantities: quantities.collect(),
             growing: s.growing.iter().map(growing).collect(),

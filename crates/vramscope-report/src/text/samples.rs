@@ -10,7 +10,7 @@ use super::lines::{BAD, BOLD, DIM, GOOD, Lines};
 use super::page::TextOptions;
 use crate::answers::SampleAnswers;
 use crate::fit::fit;
-use crate::samples::{advice, doubts, findings, label, quiet, rate, since_start, spiked};
+use crate::samples::{advice, device_source, doubts, findings, label, quiet, rate, since_start, spiked};
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted, duration, share, signed_bytes};
 
@@ -167,7 +167,8 @@ impl SamplesPage<'_> {
             ));
         }
         if let Some(total) = s.device_total {
-            let text = format!("{} in total", bytes(total));
+            let source = s.device_source.map(|source| format!(", {}", device_source(source)));
+            let text = format!("{} in total{}", bytes(total), source.unwrap_or_default());
             self.lines.line(format!("{:<16}{DIM}    {text}{DIM:#}", "device"));
         }
     }

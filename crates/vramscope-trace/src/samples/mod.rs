@@ -2,9 +2,11 @@
 //!
 //! A log of samples has no allocations and no stacks, so it is not a [`Trace`](crate::Trace). Unknown values are `None`.
 
+mod device_source;
 mod quantity;
 mod series;
 
+pub use device_source::DeviceMemorySource;
 pub use quantity::{Quantity, Values};
 pub(crate) use series::Sample;
 pub use series::{Highest, Look, PhaseSeen, Series};

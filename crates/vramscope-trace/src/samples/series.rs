@@ -1,5 +1,6 @@
 //! [`Series`]: the samples of one device, in bounded memory.
 
+use super::device_source::DeviceMemorySource;
 use super::quantity::{Quantity, Values};
 
 /// The samples of one device.
@@ -17,6 +18,8 @@ pub struct Series {
     pub missed: u64,
     /// Size of the device in bytes.
     pub device_total: Option<u64>,
+    /// Source of the device's bytes, in the last sample that has it.
+    pub device_source: Option<DeviceMemorySource>,
     /// Highest value of each quantity, with its time.
     pub highest: [Option<Highest>; Quantity::ALL.len()],
     /// The sample with the highest allocated bytes. Between samples the value may have been higher.
@@ -79,6 +82,7 @@ pub(crate) struct Sample {
     pub(crate) high: Values,
     pub(crate) high_is_exact: bool,
     pub(crate) device_total: Option<u64>,
+    pub(crate) device_source: Option<DeviceMemorySource>,
     pub(crate) missed: u64,
     pub(crate) phases: Vec<String>,
 }
@@ -95,6 +99,7 @@ impl Series {
             samples: 0,
             missed: 0,
             device_total: None,
+            device_source: None,
             highest: [None; Quantity::ALL.len()],
             most_seen: Values::default(),
             high_is_exact: true,
@@ -122,6 +127,7 @@ impl Series {
         self.missed = self.missed.saturating_add(sample.missed);
         self.high_is_exact &= sample.high_is_exact;
         self.device_total = self.device_total.max(sample.device_total);
+        self.device_source = sample.device_source.or(self.device_source);
         for quantity in Quantity::ALL {
             let Some(bytes) = highest.get(quantity) else { continue };
             let before = &mut self.highest[quantity as usize];

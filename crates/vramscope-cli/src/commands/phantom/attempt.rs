@@ -98,6 +98,7 @@ impl Attempt {
             l2_bytes: gpu.l2_bytes,
             bus_bits: gpu.bus_bits,
             is_integrated: gpu.integrated,
+            mig: None,
         };
         let mut options = PhantomOptions::default();
         options.random_values = match args.on.values {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use vramscope::profiler::live::{LiveOptions, LiveServer};
 use vramscope::profiler::{
-    Layers, LiveLibrary, MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker,
+    DeviceMemorySource, Layers, LiveLibrary, MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker,
 };
 use vramscope::recorder::{RunningDevice, RunningLibrary, RunningProcesses};
 
@@ -103,6 +103,7 @@ impl MemorySource for RecordedSource {
             reserved: Some(device.reserved),
             device_used: device.count.map(|count| count.used),
             device_total: device.count.map(|count| count.total),
+            device_source: device.count.map(|_| DeviceMemorySource::Driver),
             ..Reading::default()
         })
     }

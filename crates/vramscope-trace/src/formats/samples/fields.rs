@@ -1,7 +1,7 @@
 //! Names of fields in logs of samples, and their meanings.
 
 use super::row::Row;
-use crate::samples::Quantity;
+use crate::samples::{DeviceMemorySource, Quantity};
 
 /// Meaning of a field in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum Field {
     Now(Quantity),
     High(Quantity),
     DeviceTotal,
+    /// The name of the source of the device's bytes.
+    DeviceSource,
     HighIsExact,
     Ooms,
     Retries,
@@ -57,6 +59,7 @@ impl Field {
             "process_used_bytes" => Self::Now(Quantity::ProcessUsed),
             "cpu_bytes" | "cpu_memory" => Self::Now(Quantity::Cpu),
             "device_total_bytes" | "device_total" => Self::DeviceTotal,
+            "device_source" => Self::DeviceSource,
             "high_allocated_bytes" => Self::High(Quantity::Allocated),
             "high_reserved_bytes" => Self::High(Quantity::Reserved),
             "high_device_used_bytes" => Self::High(Quantity::DeviceUsed),
@@ -86,6 +89,9 @@ impl Field {
             Self::Event => row.event = clip(text),
             Self::Message => row.message = clip(text),
             Self::Collector => row.collector = clip(text),
+            Self::DeviceSource => {
+                row.device_source = DeviceMemorySource::ALL.into_iter().find(|source| source.name() == text);
+            }
             Self::Phases => row.phases.extend(text.split(" | ").filter(|path| !path.is_empty()).map(clip)),
             Self::OomReason => row.is_out_of_memory = !text.is_empty(),
             Self::HighIsExact => row.high_is_exact = text.eq_ignore_ascii_case("true"),

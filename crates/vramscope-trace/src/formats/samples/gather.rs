@@ -146,8 +146,9 @@ impl Gather {
             row.now.set(Quantity::DeviceUsed, None);
         }
         let before = series.looks.len();
-        let Row { now, high, high_is_exact, device_total, missed, phases, .. } = row;
-        let sample = Sample { time_us, now, high, high_is_exact, device_total, missed, phases };
+        let Row { now, high, high_is_exact, device_total, device_source, missed, phases, .. } = row;
+        let sample =
+            Sample { time_us, now, high, high_is_exact, device_total, device_source, missed, phases };
         series.push(sample, self.together);
         self.looks += series.looks.len() - before;
         if self.looks > MOST_LOOKS {

@@ -1,6 +1,6 @@
 //! [`Row`]: one row of a log of samples.
 
-use crate::samples::Values;
+use crate::samples::{DeviceMemorySource, Values};
 
 /// A sample or an event. Missing values are `None` or empty.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ pub(super) struct Row {
     pub(super) high: Values,
     pub(super) high_is_exact: bool,
     pub(super) device_total: Option<u64>,
+    pub(super) device_source: Option<DeviceMemorySource>,
     /// Counters since the creation of the pool.
     pub(super) ooms: Option<u64>,
     pub(super) retries: Option<u64>,

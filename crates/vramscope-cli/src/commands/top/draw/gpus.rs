@@ -2,7 +2,7 @@
 
 use ratatui::style::Stylize as _;
 use ratatui::text::Line;
-use vramscope::profiler::{GpuProcess, NvmlDevice, SourceError};
+use vramscope::profiler::{DeviceMemory, DeviceMemorySource, GpuProcess, NvmlDevice, SourceError};
 use vramscope::report::{Shown, bytes, fit, fit_end, share};
 
 /// Limit on the columns of a bar.
@@ -49,10 +49,13 @@ pub(super) fn lines(
 
 fn of_gpu(gpu: &NvmlDevice, name_width: usize, width: usize) -> String {
     let name = format!("{:>3} {:<name_width$}", gpu.index, fit(&Shown::of(&gpu.name), name_width));
-    let share = share(gpu.used, gpu.total);
-    let used = format!("{:>10} of {:>10} {share:>6}", bytes(gpu.used), bytes(gpu.total));
-    let bar = bar(gpu.used, gpu.total, width.saturating_sub(name_width + 4 + used.len() + 4).min(MOST_BAR));
-    fit_end(&format!("{name}  {bar}  {used}"), width)
+    let DeviceMemory { used, total, source, .. } = gpu.memory;
+    let share = share(used, total);
+    // The name of a MIG instance says that it is one.
+    let host = if source == DeviceMemorySource::Meminfo { "  /proc/meminfo" } else { "" };
+    let said = format!("{:>10} of {:>10} {share:>6}{host}", bytes(used), bytes(total));
+    let bar = bar(used, total, width.saturating_sub(name_width + 4 + said.len() + 4).min(MOST_BAR));
+    fit_end(&format!("{name}  {bar}  {said}"), width)
 }
 
 fn bar(part: u64, whole: u64, width: usize) -> String {

@@ -6,7 +6,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use vramscope::profiler::live::{Hello, LiveResponse};
 use vramscope::profiler::{
-    Counts, GpuProcess, Layers, LiveHolder, LiveLibrary, NvmlDevice, Reading, SourceError, Tick,
+    Counts, DeviceMemory, DeviceMemorySource, GpuProcess, Layers, LiveHolder, LiveLibrary, NvmlDevice,
+    Reading, SourceError, Tick,
 };
 
 use super::super::model::Model;
@@ -99,7 +100,9 @@ fn host(mib: u64) -> LiveResponse {
 
 fn gpu(index: u32, used: u64, processes: &[(u32, Option<u64>)]) -> NvmlDevice {
     let processes = processes.iter().map(|&(pid, used)| GpuProcess { pid, used }).collect();
-    NvmlDevice { index, name: "NVIDIA H200".to_owned(), used, total: 140 * GIB, processes }
+    let total = 140 * GIB;
+    let memory = DeviceMemory { used, free: total - used, total, source: DeviceMemorySource::Nvml };
+    NvmlDevice { index, uuid: None, name: "NVIDIA H200".to_owned(), memory, processes }
 }
 
 fn no_nvml() -> SourceError {

@@ -14,8 +14,8 @@ impl Page<'_> {
         let all: u64 = s.collectives.iter().map(|of| of.bytes).sum();
         self.heading(&format!("Buffers of collectives at this moment: {}", bytes(all)));
         for of in s.collectives.iter().take(self.options.top) {
-            let row = self.collective(of);
-            self.line(row);
+            self.line(self.collective(of));
+            self.line(format!("               {DIM}{}{DIM:#}", self.names.frame(of.frame)));
         }
         let more = s.collectives.len().saturating_sub(self.options.top);
         if more > 0 {
@@ -30,21 +30,19 @@ impl Page<'_> {
         }
     }
 
-    /// The row of one group: bytes, operation, stream, process group, and the frame that shows the operation.
+    /// The row of one group: bytes, operation, stream, process group if it is recorded, and counts.
     fn collective(&self, of: &CollectiveUse) -> String {
-        let group = match of.process_group_pool {
-            Some(pool) => format!("process group of {}", self.names.pool(Some(pool))),
-            None => "process group not recorded".to_owned(),
-        };
+        let group =
+            of.process_group_pool.map(|pool| format!(", process group of {}", self.names.pool(Some(pool))));
         format!(
-            "  {:>11}  {}, {}, {group}  {DIM}{}, at most {} in {}, by {}{DIM:#}",
+            "  {:>11}  {}, {}{}  {DIM}{}, at most {} in {}{DIM:#}",
             bytes(of.bytes),
             of.operation.name(),
             stream(of.stream),
+            group.unwrap_or_default(),
             counted(of.blocks as u64, "block"),
             bytes(of.peak),
             counted(of.allocations as u64, "allocation"),
-            self.names.frame(of.frame)
         )
     }
 }

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-from turns import ROOT
+from turns import ROOT, turns
 
 SAMPLES = ROOT / "fuzz/corpus/read"
 EXAMPLE = ROOT / "examples/leak.pickle"
@@ -125,17 +125,6 @@ def measure(command):
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def turns(commands, runs):
-    """Results of each command, run `runs` times, alternating, after one round that warms the caches."""
-    results = {name: [] for name in commands}
-    for i in range(runs + 1):
-        for name, command in commands.items():
-            result = measure(command)
-            if i:
-                results[name].append(result)
-    return results
-
-
 def in_a_child(work, *arguments):
     """Runs a function in a process of its own: the peak of a child includes the memory of the process that starts it."""
     child = multiprocessing.get_context("fork").Process(target=work, args=arguments)
@@ -157,7 +146,7 @@ def measured(binary, name, folder, a):
     devices = json.loads(run(binary, "info", file, "--json"))["devices"]
     count = sum(d["events"] for d in devices) or sum(d["blocks"] for d in devices)
     commands = {"sample": [binary, "info", sample], "whole": [binary, "info", file], "pickle": [binary, "info", other]}
-    results = turns(commands, a.runs)
+    results = turns(commands, a.runs, measure)
     seconds = {of: statistics.median(s for s, _ in r) for of, r in results.items()}
     memory = {of: max(m for _, m in r) for of, r in results.items()}
     ns = {of: (seconds[of] - seconds["sample"]) / count * 1e9 for of in ("whole", "pickle")}

@@ -16,8 +16,8 @@ def measure(command):
     return seconds, usage.ru_maxrss / 1024
 
 
-def turns(commands, runs):
-    """Results of each command, run `runs` times, alternating, after one round that warms the caches."""
+def turns(commands, runs, measure=measure):
+    """Results of `measure` for each command, run `runs` times, alternating, after one round that warms the caches."""
     results = {name: [] for name in commands}
     for i in range(runs + 1):
         for name, command in commands.items():

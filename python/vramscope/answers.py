@@ -81,9 +81,11 @@ class CategoryBytes(TypedDict):
     """The bytes of a category."""
 
     category: str
-    """The name of the category."""
+    """The name of the category. `temporary` includes the workspaces of libraries."""
     bytes: int
     count: int
+    workspace_bytes: NotRequired[int | None]
+    """The bytes of workspaces in `bytes`; omitted if there are none."""
 
 
 class CategoryDifference(TypedDict):

@@ -91,12 +91,12 @@ use Evidence as E;
 /// All rules, in order; the first that applies decides. To add a rule, insert it at its place in the order and add an example to
 /// the tests below.
 pub static CATEGORY_RULES: &[CategoryRule] = &[
-    rule("library workspace", C::Temporary, E::Frames, "cuBLAS allocated it as its workspace", |f| {
+    rule("library workspace", C::Workspace, E::Frames, "cuBLAS allocated it as its workspace", |f| {
         f.has(Sign::Workspace)
     }),
     rule(
         "cuBLAS workspace, by size",
-        C::Temporary,
+        C::Workspace,
         E::Likeness,
         "it has the size of a cuBLAS workspace, was allocated after the setup and was never freed",
         |f| {

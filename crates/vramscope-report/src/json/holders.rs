@@ -1,7 +1,10 @@
 //! JSON of holders: groups of live allocations, and totals over the run.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
-use vramscope_analysis::{Holder, Origin, Reason, ReasonGroup};
+use vramscope_analysis::{Holder, HolderKey, Origin, Reason, ReasonGroup};
+use vramscope_trace::Category;
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::Names;
@@ -48,10 +51,14 @@ impl HoldersJson {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryBytes"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
 pub(super) struct CategoryJson {
-    /// The name of the category.
+    /// The name of the category. `temporary` includes the workspaces of libraries.
     category: String,
     bytes: u64,
     count: u64,
+    /// The bytes of workspaces in `bytes`; omitted if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    workspace_bytes: Option<u64>,
 }
 
 /// The evidence for a category.
@@ -119,12 +126,23 @@ impl Builder<'_> {
     }
 
     pub(super) fn categories(&self, holders: &[Holder]) -> Vec<CategoryJson> {
-        let category = |h: &Holder| CategoryJson {
-            category: self.names.key(&h.key).into(),
-            bytes: h.bytes,
-            count: h.count,
-        };
-        holders.iter().map(category).collect()
+        let mut rows: Vec<CategoryJson> = Vec::with_capacity(holders.len());
+        for h in holders {
+            let is_workspace = h.key == HolderKey::Category(Category::Workspace);
+            let key = if is_workspace { &HolderKey::Category(Category::Temporary) } else { &h.key };
+            let category = self.names.key(key).into();
+            let workspace_bytes = is_workspace.then_some(h.bytes);
+            match rows.iter_mut().find(|row| row.category == category) {
+                Some(row) => {
+                    row.bytes += h.bytes;
+                    row.count += h.count;
+                    row.workspace_bytes = row.workspace_bytes.or(workspace_bytes);
+                }
+                None => rows.push(CategoryJson { category, bytes: h.bytes, count: h.count, workspace_bytes }),
+            }
+        }
+        rows.sort_by_key(|row| Reverse(row.bytes));
+        rows
     }
 
     pub(super) fn churn(&self, h: &Holder) -> ChurnJson {

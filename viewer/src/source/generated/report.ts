@@ -49,10 +49,12 @@ export type BestSetting = {
  * The bytes of a category.
  */
 export type CategoryBytes = {
-  /** The name of the category. */
+  /** The name of the category. `temporary` includes the workspaces of libraries. */
   category: string;
   bytes: number;
   count: number;
+  /** The bytes of workspaces in `bytes`; omitted if there are none. */
+  workspace_bytes?: number;
 };
 
 /**

@@ -116,8 +116,11 @@ fn purposes(s: &Summary) {
     let told: u64 = s.reasons.iter().map(|t| t.bytes).sum();
     assert_eq!(told, held, "each category has evidence");
     for step in &s.steps.steps {
-        assert!(step.from <= step.peak_moment && step.peak_moment <= step.to, "{step:?}");
-        assert!(step.peak <= s.peaks.allocated.bytes, "no step has a higher peak than the run: {step:?}");
+        assert!(step.from <= step.bytes.peak_moment && step.bytes.peak_moment <= step.to, "{step:?}");
+        assert!(
+            step.bytes.peak <= s.peaks.allocated.bytes,
+            "no step has a higher peak than the run: {step:?}"
+        );
     }
     assert!(s.steps.steps.windows(2).all(|two| two[0].to == two[1].from), "steps are contiguous");
 }

@@ -85,7 +85,9 @@ pub use replay::{
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};
-pub use steps::{PhaseFrom, PhaseTotals, ProgramPart, Step, StepPhase, Steps, StepsFrom, phase_totals};
+pub use steps::{
+    IntervalBytes, PhaseFrom, PhaseTotals, ProgramPart, Step, StepPhase, Steps, StepsFrom, phase_totals,
+};
 pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
 pub use timeline::{
     Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Parting, Picture, PictureWindow, Span, Timeline, View,

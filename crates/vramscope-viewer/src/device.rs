@@ -214,11 +214,11 @@ impl OpenDevice {
             first_unusual: found.first_unusual(),
             bounds: begins().chain(end).map(Moment::index).collect(),
             bounds_us: begins_us.chain(self.timeline.duration()).collect(),
-            peak: steps.iter().map(|s| s.peak).collect(),
-            peak_moment: steps.iter().map(|s| s.peak_moment.index()).collect(),
-            allocated: steps.iter().map(|s| s.allocated).collect(),
-            allocations: steps.iter().map(|s| s.allocations).collect(),
-            kept: steps.iter().map(|s| s.kept).collect(),
+            peak: steps.iter().map(|s| s.bytes.peak).collect(),
+            peak_moment: steps.iter().map(|s| s.bytes.peak_moment.index()).collect(),
+            allocated: steps.iter().map(|s| s.bytes.allocated).collect(),
+            allocations: steps.iter().map(|s| s.bytes.allocations).collect(),
+            kept: steps.iter().map(|s| s.bytes.kept).collect(),
         })
     }
 
@@ -240,11 +240,11 @@ impl OpenDevice {
                 .iter()
                 .filter_map(|p| if is_end(p.to) { last } else { time(p.to.index()) })
                 .collect(),
-            peak: phases.iter().map(|p| p.peak).collect(),
-            peak_moment: phases.iter().map(|p| p.peak_moment.index()).collect(),
-            allocated: phases.iter().map(|p| p.allocated).collect(),
-            allocations: phases.iter().map(|p| p.allocations).collect(),
-            kept: phases.iter().map(|p| p.kept).collect(),
+            peak: phases.iter().map(|p| p.bytes.peak).collect(),
+            peak_moment: phases.iter().map(|p| p.bytes.peak_moment.index()).collect(),
+            allocated: phases.iter().map(|p| p.bytes.allocated).collect(),
+            allocations: phases.iter().map(|p| p.bytes.allocations).collect(),
+            kept: phases.iter().map(|p| p.bytes.kept).collect(),
         })
     }
 

@@ -138,7 +138,7 @@ pub struct ComparedPart {
 
 impl From<&Step> for ComparedPart {
     fn from(step: &Step) -> Self {
-        Self { at: step.peak_moment, from: step.from, to: step.to }
+        Self { at: step.bytes.peak_moment, from: step.from, to: step.to }
     }
 }
 

@@ -9,7 +9,7 @@
 ///   event      0     1     2
 ///   moment  0     1     2     3
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u32);
 
 /// A moment that a request chooses.

@@ -1,20 +1,22 @@
 //! The steps of a program that repeats itself: iterations of training or serving.
 //!
+//! - `interval_bytes`: the peak and the allocations of many intervals, in one walk.
 //! - `phases`: the phases of steps: forward, backward, optimizer.
 //! - `program_part`: the step, the phase or the run of a region that an interval is.
 
+mod interval_bytes;
 mod phases;
 mod program_part;
 
 use std::cmp::Reverse;
-use std::hash::BuildHasher as _;
-use std::ops::RangeInclusive;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::HashMap;
 
 use crate::categories::{AllocationCategories, iteration_starts};
 use crate::history::{History, Moment, Origin, RecordedAllocation, rising_times};
 use crate::regions::region_runs;
+pub use interval_bytes::IntervalBytes;
+use interval_bytes::Pieces;
 pub use phases::{PhaseFrom, PhaseTotals, StepPhase, phase_totals};
 pub use program_part::ProgramPart;
 
@@ -25,16 +27,8 @@ pub struct Step {
     pub from: Moment,
     /// The last moment of the step.
     pub to: Moment,
-    /// Peak of allocated bytes in the step.
-    pub peak: u64,
-    /// The first moment of the peak.
-    pub peak_moment: Moment,
-    /// Bytes of all blocks allocated in the step.
-    pub allocated: u64,
-    /// Number of these blocks.
-    pub allocations: u64,
-    /// Allocated bytes after the step minus those before it.
-    pub kept: i64,
+    /// Its peak, and its allocations.
+    pub bytes: IntervalBytes,
     /// Whether the step makes the same allocations as most steps: the same number of each size at each stack. True for all steps
     /// if fewer than half are the same.
     pub is_usual: bool,
@@ -75,9 +69,19 @@ impl Steps {
         if starts.is_empty() && phases.is_empty() {
             return Self::default();
         }
-        let mut steps = measured(history, &starts, &mut phases);
-        let usual = count_allocations(history, &mut steps);
-        count_in_phases(history, &mut phases);
+        let events = history.device().events.len();
+        let ends = starts.iter().skip(1).copied().chain([events]);
+        let intervals: Vec<[Moment; 2]> =
+            starts.iter().zip(ends).map(|(&from, to)| [from, to].map(Moment::from_index)).collect();
+        let borders = intervals.iter().copied().chain(phases.iter().map(|p| [p.from, p.to])).flatten();
+        let pieces = Pieces::of(history, borders.collect());
+        for phase in &mut phases {
+            phase.bytes = pieces.bytes(phase.from, phase.to);
+        }
+        let step =
+            |&[from, to]: &[Moment; 2]| Step { from, to, bytes: pieces.bytes(from, to), is_usual: true };
+        let mut steps: Vec<Step> = intervals.iter().map(step).collect();
+        let usual = mark_unusual(&mut steps, &pieces);
         Self { steps, told_by, usual, phases }
     }
 
@@ -117,14 +121,14 @@ impl Steps {
     #[must_use]
     pub fn typical(&self) -> Option<usize> {
         let mut later: Vec<usize> = (1..self.steps.len()).collect();
-        later.sort_unstable_by_key(|&n| (self.steps[n].peak, n));
+        later.sort_unstable_by_key(|&n| (self.steps[n].bytes.peak, n));
         later.get(later.len().saturating_sub(1) / 2).copied()
     }
 
     /// Returns the step with the highest peak; the first of several.
     #[must_use]
     pub fn highest(&self) -> Option<usize> {
-        (0..self.steps.len()).max_by_key(|&n| (self.steps[n].peak, Reverse(n)))
+        (0..self.steps.len()).max_by_key(|&n| (self.steps[n].bytes.peak, Reverse(n)))
     }
 }
 
@@ -169,93 +173,9 @@ fn annotated(history: &History) -> Vec<usize> {
     starts
 }
 
-/// Computes the peak and the retained bytes of each step and of each phase.
-fn measured(history: &History, starts: &[usize], phases: &mut [StepPhase]) -> Vec<Step> {
-    let events = history.device().events.len();
-    let ends = starts.iter().skip(1).copied().chain([events]);
-    let empty = |(from, to): (&usize, usize)| Step {
-        from: Moment::from_index(*from),
-        to: Moment::from_index(to),
-        peak: 0,
-        peak_moment: Moment::from_index(*from),
-        allocated: 0,
-        allocations: 0,
-        kept: 0,
-        is_usual: true,
-    };
-    let mut steps: Vec<Step> = starts.iter().zip(ends).map(empty).collect();
-    let mut number = 0;
-    let mut phase_number = 0;
-    for (moment, counters) in history.walk() {
-        while phases.get(phase_number).is_some_and(|p| p.to < moment) {
-            phase_number += 1;
-        }
-        // The last moment of an interval can be the first one of the next.
-        let last = phases.get(phase_number).is_some_and(|p| p.to == moment);
-        let reached = phases.iter_mut().skip(phase_number).take(1 + usize::from(last));
-        for phase in reached.filter(|p| p.from <= moment) {
-            let bytes = (&mut phase.peak, &mut phase.peak_moment, &mut phase.kept);
-            see(phase.from..=phase.to, bytes, moment, counters.allocated);
-        }
-        while steps.get(number).is_some_and(|s| s.to < moment) {
-            number += 1;
-        }
-        let last = steps.get(number).is_some_and(|s| s.to == moment);
-        for step in steps.iter_mut().skip(number).take(1 + usize::from(last)).filter(|s| s.from <= moment) {
-            let bytes = (&mut step.peak, &mut step.peak_moment, &mut step.kept);
-            see(step.from..=step.to, bytes, moment, counters.allocated);
-        }
-    }
-    steps
-}
-
-/// Updates the peak of an interval, its moment, and the bytes that the interval keeps, with the allocated bytes at a moment in it.
-fn see(
-    interval: RangeInclusive<Moment>,
-    (peak, peak_moment, kept): (&mut u64, &mut Moment, &mut i64),
-    moment: Moment,
-    allocated: u64,
-) {
-    if allocated > *peak {
-        (*peak, *peak_moment) = (allocated, moment);
-    }
-    if moment == *interval.start() {
-        *kept -= allocated as i64;
-    }
-    if moment == *interval.end() {
-        *kept += allocated as i64;
-    }
-}
-
-/// Counts the allocations of each phase.
-fn count_in_phases(history: &History, phases: &mut [StepPhase]) {
-    let mut number = 0;
-    for a in history.recorded() {
-        while phases.get(number).is_some_and(|p| p.to < a.from) {
-            number += 1;
-        }
-        let Some(phase) = phases.get_mut(number).filter(|p| p.from < a.from) else { continue };
-        phase.allocated += a.size;
-        phase.allocations += 1;
-    }
-}
-
-/// Counts the allocations of each step and marks unusual steps. Returns the number of steps that make the same allocations as
-/// most.
-fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
-    let hasher = DefaultHashBuilder::default();
-    let mut made = vec![0_u64; steps.len()];
-    let mut number = 0;
-    for a in history.recorded() {
-        while steps.get(number).is_some_and(|s| s.to < a.from) {
-            number += 1;
-        }
-        let Some(step) = steps.get_mut(number).filter(|s| s.from < a.from) else { continue };
-        step.allocated += a.size;
-        step.allocations += 1;
-        // A sum of hashes does not depend on the order.
-        made[number] = made[number].wrapping_add(hasher.hash_one((a.stack, a.requested)));
-    }
+/// Marks the steps that do not make the allocations of most steps. Returns the number of steps that make these.
+fn mark_unusual(steps: &mut [Step], pieces: &Pieces) -> usize {
+    let made: Vec<u64> = steps.iter().map(|step| pieces.allocations_hash(step.from, step.to)).collect();
     let mut counts: HashMap<u64, usize> = HashMap::new();
     for &sum in &made {
         *counts.entry(sum).or_default() += 1;

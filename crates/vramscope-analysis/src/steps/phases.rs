@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use vramscope_trace::{Action, Category, Phase};
 
+use super::IntervalBytes;
 use crate::categories::{AllocationCategories, InferredPhase, PhasesFrom};
 use crate::history::{History, Moment, RecordedAllocation};
 use crate::regions::{RunBetween, runs_between};
@@ -22,16 +23,8 @@ pub struct StepPhase {
     pub from: Moment,
     /// The last moment of the phase.
     pub to: Moment,
-    /// Peak of allocated bytes in the phase.
-    pub peak: u64,
-    /// The first moment of the peak.
-    pub peak_moment: Moment,
-    /// Bytes of all blocks allocated in the phase.
-    pub allocated: u64,
-    /// Number of these blocks.
-    pub allocations: u64,
-    /// Allocated bytes after the phase minus those before it.
-    pub kept: i64,
+    /// Its peak, and its allocations.
+    pub bytes: IntervalBytes,
 }
 
 /// The source of a phase.
@@ -89,10 +82,10 @@ pub fn phase_totals<'p>(phases: impl IntoIterator<Item = &'p StepPhase>) -> Vec<
         });
         let total = &mut totals[number];
         total.count += 1;
-        total.peak = total.peak.max(p.peak);
-        total.allocated += p.allocated;
-        total.allocations += p.allocations;
-        total.kept += p.kept;
+        total.peak = total.peak.max(p.bytes.peak);
+        total.allocated += p.bytes.allocated;
+        total.allocations += p.bytes.allocations;
+        total.kept += p.bytes.kept;
     }
     totals
 }
@@ -126,18 +119,13 @@ pub(super) fn phases(
         while from < to {
             let step = starts.partition_point(|&start| start <= from).checked_sub(1);
             let end = starts.get(step.map_or(0, |step| step + 1)).map_or(to, |&next| next.min(to));
-            let [from_moment, to_moment] = [from, end].map(Moment::from_index);
             phases.push(StepPhase {
                 phase: part.phase,
                 told_by: part.told_by,
                 step,
-                from: from_moment,
-                to: to_moment,
-                peak: 0,
-                peak_moment: from_moment,
-                allocated: 0,
-                allocations: 0,
-                kept: 0,
+                from: Moment::from_index(from),
+                to: Moment::from_index(end),
+                bytes: IntervalBytes::default(),
             });
             from = end;
         }

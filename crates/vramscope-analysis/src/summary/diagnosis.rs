@@ -72,7 +72,7 @@ impl Diagnosis {
 /// steps, returns the sum of all leaks' growth per step. Returns `None` if the program gains nothing or its growth is unknown.
 pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u64> {
     let whole = steps.steps.get(1..steps.steps.len().saturating_sub(1)).unwrap_or_default();
-    let mut kept: Vec<i64> = whole.iter().map(|step| step.kept).collect();
+    let mut kept: Vec<i64> = whole.iter().map(|step| step.bytes.kept).collect();
     kept.sort_unstable();
     let median =
         kept.get(kept.len() / 2).filter(|_| kept.len() >= 2).and_then(|&kept| u64::try_from(kept).ok());

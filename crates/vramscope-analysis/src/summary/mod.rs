@@ -165,14 +165,15 @@ impl Summary {
         let (trace, device) = (history.trace(), history.device());
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&RecordedAllocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
-        // One core computes the counters over time, another the totals of each stack.
-        let (walked, (churn, tallies)) = join(
+        // One core computes the counters over time, another the totals of each stack and the categories.
+        let (walked, (churn, tallies, categories)) = join(
             history,
             || CounterWalk::of(history, cancel),
             || {
                 let last = leaks::last_allocation(history);
                 let tallies = last.map(|last| leaks::tally(history, last)).unwrap_or_default();
-                (by_line(history, frames, history.recorded().filter(takes)), tallies)
+                let churn = by_line(history, frames, history.recorded().filter(takes));
+                (churn, tallies, AllocationCategories::of(history))
             },
         );
         let CounterWalk { peaks, regions, timeline, repeats } = walked;
@@ -181,18 +182,14 @@ impl Summary {
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, |when| history.moment(when));
-        let ((mut ooms, more_ooms, request, layouts), (categories, steps)) = join(
+        let ((mut ooms, more_ooms, request, layouts), steps) = join(
             history,
             || {
                 let (ooms, more_ooms) = ooms(history, frames);
                 let layouts = Layout::at_each(history, [moment, Moment::START, history.end()]);
                 (ooms, more_ooms, largest_request(history), layouts)
             },
-            || {
-                let categories = AllocationCategories::of(history);
-                let steps = Steps::of(history, &categories);
-                (categories, steps)
-            },
+            || Steps::of(history, &categories),
         );
         drop_made_once(history, &categories, &mut leaks);
         drop_results_of_graphs(history, &mut leaks);

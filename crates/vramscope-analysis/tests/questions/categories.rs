@@ -346,16 +346,16 @@ fn what_is_alike_and_what_each_step_needs() {
     let summary = Summary::of(&trace, 0, &Frames::of(&trace), &Options::default());
     let steps = &summary.steps;
     assert_eq!((steps.steps.len(), steps.usual, steps.first_unusual()), (5, 4, None));
-    let kept: Vec<i64> = steps.steps.iter().skip(1).map(|s| s.kept).collect();
+    let kept: Vec<i64> = steps.steps.iter().skip(1).map(|s| s.bytes.kept).collect();
     assert_eq!(kept, [24 * KIB as i64; 4]);
-    let highest = steps.steps.iter().max_by_key(|s| s.peak).unwrap();
+    let highest = steps.steps.iter().max_by_key(|s| s.bytes.peak).unwrap();
     assert_eq!(
-        (highest.peak, highest.peak_moment),
+        (highest.bytes.peak, highest.bytes.peak_moment),
         (summary.peaks.allocated.bytes, summary.peaks.allocated.moment)
     );
     assert_eq!(steps.at(Moment::START), None);
     assert_eq!(steps.at(Moment::after(program.starts[3])), Some(3));
-    let all: u64 = steps.steps.iter().map(|s| s.allocations).sum();
+    let all: u64 = steps.steps.iter().map(|s| s.bytes.allocations).sum();
     assert_eq!(all + 6, program.truth.len() as u64, "the parameters come before the first step");
 }
 

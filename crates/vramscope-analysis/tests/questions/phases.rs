@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use vramscope_analysis::{AllocationCategories, History, PhaseFrom, StepPhase, Steps, phase_totals};
+use vramscope_analysis::{
+    AllocationCategories, History, IntervalBytes, Moment, PhaseFrom, StepPhase, Steps, phase_totals,
+};
 use vramscope_testing::recordings;
 use vramscope_trace::{Phase, Purpose, Trace, formats};
 
@@ -59,8 +61,39 @@ fn phases_inferred_from_stacks_are_those_of_regions() {
         assert!(phases.iter().is_sorted_by_key(|p| p.from));
         assert!(phases.array_windows().all(|[a, b]| a.to <= b.from));
         let allocated: u64 = phase_totals(phases.iter().copied()).iter().map(|t| t.allocated).sum();
-        assert!(allocated <= step.allocated && allocated * 10 > step.allocated * 9, "{allocated} {step:?}");
-        assert!(phases.iter().all(|p| p.peak <= step.peak));
+        assert!(
+            allocated <= step.bytes.allocated && allocated * 10 > step.bytes.allocated * 9,
+            "{allocated} {step:?}"
+        );
+        assert!(phases.iter().all(|p| p.bytes.peak <= step.bytes.peak));
+    }
+}
+
+#[test]
+fn the_bytes_of_steps_and_phases_are_those_of_a_scan() {
+    let trace = read(Path::new("../../examples/training.pickle.zst"));
+    let history = History::of(&trace, 0);
+    let allocated: Vec<u64> = history.walk().map(|(_, counters)| counters.allocated).collect();
+    let scan = |from: Moment, to: Moment| {
+        let peak = *allocated[from.index()..=to.index()].iter().max().unwrap();
+        let first = (from.index()..).find(|&moment| allocated[moment] == peak).unwrap();
+        let made: Vec<u64> =
+            history.allocations.iter().filter(|a| from < a.from && a.from <= to).map(|a| a.size).collect();
+        IntervalBytes {
+            peak,
+            peak_moment: Moment::from_index(first),
+            allocated: made.iter().sum(),
+            allocations: made.len() as u64,
+            kept: allocated[to.index()] as i64 - allocated[from.index()] as i64,
+        }
+    };
+    let found = steps(&trace, 0);
+    assert!(found.steps.len() == 2 && found.phases.len() > 4);
+    for step in &found.steps {
+        assert_eq!(step.bytes, scan(step.from, step.to), "{step:?}");
+    }
+    for phase in &found.phases {
+        assert_eq!(phase.bytes, scan(phase.from, phase.to), "{phase:?}");
     }
 }
 
@@ -117,9 +150,9 @@ fn phases_recorded_with_allocations_win() {
     let trace = formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let found = steps(&trace, 0);
     let ranges: Vec<_> =
-        found.phases.iter().map(|p| (p.phase, p.from.index(), p.to.index(), p.kept)).collect();
+        found.phases.iter().map(|p| (p.phase, p.from.index(), p.to.index(), p.bytes.kept)).collect();
     let expected = [(Phase::Forward, 1, 4, 512), (Phase::Backward, 4, 5, 512), (Phase::Backward, 6, 7, 512)];
     assert_eq!(ranges, expected);
     assert!(found.phases.iter().all(|p| p.told_by == PhaseFrom::Recorded && p.step.is_none()));
-    assert_eq!(found.phases[0].peak, 3 * 512);
+    assert_eq!(found.phases[0].bytes.peak, 3 * 512);
 }

@@ -177,5 +177,5 @@ fn steps(steps: &Steps, device: &DeviceTrace) -> Option<StepsTold> {
     let typical = &steps.steps[steps.typical()?];
     let time = |moment: Moment| device.events.time(moment.index().min(device.events.len().checked_sub(1)?));
     let typical_us = time(typical.to).zip(time(typical.from)).map(|(to, from)| to.saturating_sub(from));
-    Some(StepsTold { count: steps.steps.len(), typical_us, typical_peak_bytes: typical.peak })
+    Some(StepsTold { count: steps.steps.len(), typical_us, typical_peak_bytes: typical.bytes.peak })
 }

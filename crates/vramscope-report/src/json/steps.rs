@@ -76,11 +76,11 @@ impl PhaseJson {
             step: p.step.map(|step| step + 1),
             first_event: p.from.index(),
             end_event: p.to.index(),
-            peak_allocated_bytes: p.peak,
-            peak_event: p.peak_moment.event(),
-            allocated_bytes: p.allocated,
-            allocations: p.allocations,
-            kept_bytes: p.kept,
+            peak_allocated_bytes: p.bytes.peak,
+            peak_event: p.bytes.peak_moment.event(),
+            allocated_bytes: p.bytes.allocated,
+            allocations: p.bytes.allocations,
+            kept_bytes: p.bytes.kept,
         });
         let each: Vec<Self> = each.collect();
         (!each.is_empty()).then_some(each)
@@ -98,11 +98,11 @@ impl StepsJson {
         let each = steps.steps.iter().map(|s| StepJson {
             first_event: s.from.index(),
             end_event: s.to.index(),
-            peak_allocated_bytes: s.peak,
-            peak_event: s.peak_moment.event(),
-            allocated_bytes: s.allocated,
-            allocations: s.allocations,
-            kept_bytes: s.kept,
+            peak_allocated_bytes: s.bytes.peak,
+            peak_event: s.bytes.peak_moment.event(),
+            allocated_bytes: s.bytes.allocated,
+            allocations: s.bytes.allocations,
+            kept_bytes: s.bytes.kept,
             is_usual: s.is_usual,
         });
         let each: Vec<StepJson> = each.collect();

@@ -63,21 +63,28 @@ impl Page<'_> {
             allocated += t.allocated;
             allocations += t.allocations;
         }
-        if let Some(step) = step.map(|step| s.steps.steps[step]).filter(|step| step.allocations > allocations)
+        if let Some(step) =
+            step.map(|step| s.steps.steps[step]).filter(|step| step.bytes.allocations > allocations)
         {
             self.figures(
                 "outside of phases",
                 "",
-                step.allocated - allocated,
+                step.bytes.allocated - allocated,
                 "",
-                step.allocations - allocations,
+                step.bytes.allocations - allocations,
             );
         }
         self.words(2, &told);
     }
 
     fn step(&mut self, what: &str, step: &Step) {
-        self.figures(what, &bytes(step.peak), step.allocated, &signed_bytes(step.kept), step.allocations);
+        self.figures(
+            what,
+            &bytes(step.bytes.peak),
+            step.bytes.allocated,
+            &signed_bytes(step.bytes.kept),
+            step.bytes.allocations,
+        );
     }
 
     fn figures(&mut self, what: &str, peak: &str, allocated: u64, retained: &str, blocks: u64) {

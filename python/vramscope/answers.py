@@ -1347,13 +1347,17 @@ class ServingMemory(TypedDict):
     allocated bytes there.
     """
 
+    event: int | None
+    """The event after which the parts are counted: the last one, or, if the program frees its KV cache, the last one of
+    the cache's peak; None before the first event.
+    """
     weights_bytes: int
     kv_cache_bytes: int
     graphs_bytes: int
     """Other blocks in private pools, such as those of CUDA graphs."""
     other_bytes: int
     activations_bytes: int
-    """The most bytes of other blocks that are freed before the end."""
+    """The most bytes of other blocks that are freed by then."""
     activations_event: int | None
     """The event of that peak; None before the first event."""
 

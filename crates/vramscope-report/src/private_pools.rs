@@ -57,7 +57,7 @@ pub fn serving_parts(of: &ServingMemory) -> [(&'static str, u64); 5] {
         ("weights", of.weights),
         ("KV cache", of.kv_cache),
         ("CUDA graphs and other private pools", of.graphs),
-        ("other blocks at the end", of.other),
+        ("other blocks", of.other),
         ("activations, at their peak", of.activations),
     ]
 }

@@ -4,11 +4,13 @@ use vramscope_trace::{Category, PoolId};
 
 use super::private_pools::peak;
 use crate::categories::AllocationCategories;
-use crate::history::{History, RecordedAllocation};
+use crate::history::{History, Moment, RecordedAllocation};
 
-/// The allocated bytes of a program with a KV cache: four parts at the end, which add up to all allocated bytes there, and the activations.
+/// The allocated bytes of a program with a KV cache: four parts at one moment, which add up to all allocated bytes there, and the activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServingMemory {
+    /// The moment of the parts: the end, or, if the program frees its KV cache before, the last moment of the cache's peak.
+    pub moment: Moment,
     /// Parameters and buffers.
     pub weights: u64,
     /// Blocks of the KV cache.
@@ -17,28 +19,26 @@ pub struct ServingMemory {
     pub graphs: u64,
     /// All other blocks, such as workspaces of libraries and inputs.
     pub other: u64,
-    /// The most bytes of blocks outside of all these parts: those that are freed before the end.
+    /// The most bytes of blocks outside of all these parts: those that are freed by that moment.
     pub activations: u64,
     /// The event of that peak; `None` if it is before the first event.
     pub activations_event: Option<usize>,
 }
 
-/// Returns the parts of a program that has a KV cache at the end; `None` for any other program. `pool_of` returns the pool of an
-/// allocation, by its index.
+/// Returns the parts of a program that has a KV cache; `None` for any other program. `pool_of` returns the pool of an allocation, by its
+/// index.
 pub(crate) fn serving_memory(
     history: &History,
     categories: &AllocationCategories,
     pool_of: impl Fn(usize) -> Option<PoolId>,
 ) -> Option<ServingMemory> {
-    let end = history.end();
-    let kept = || history.allocations.iter().filter(|a| a.is_allocated_at(end));
-    if !kept().any(|a| categories.category(a) == Category::KvCache) {
-        return None;
-    }
-    let mut parts = ServingMemory::default();
+    let mut parts = ServingMemory { moment: moment(history, categories)?, ..ServingMemory::default() };
     let mut freed: Vec<&RecordedAllocation> = Vec::new();
     for (id, a) in history.allocations.iter().enumerate() {
-        let is_kept = a.is_allocated_at(end);
+        if a.from > parts.moment {
+            continue;
+        }
+        let is_kept = a.is_allocated_at(parts.moment);
         let part = match categories.category(a) {
             Category::KvCache => &mut parts.kv_cache,
             Category::Parameter | Category::Buffer => &mut parts.weights,
@@ -53,4 +53,17 @@ pub(crate) fn serving_memory(
     }
     (parts.activations, parts.activations_event) = peak(&freed);
     Some(parts)
+}
+
+/// Returns the moment of the parts; `None` if the program has no KV cache.
+fn moment(history: &History, categories: &AllocationCategories) -> Option<Moment> {
+    let is_cache = |a: &&RecordedAllocation| categories.category(a) == Category::KvCache;
+    let cache: Vec<&RecordedAllocation> = history.allocations.iter().filter(is_cache).collect();
+    let end = history.end();
+    if cache.iter().any(|a| a.is_allocated_at(end)) {
+        return Some(end);
+    }
+    let first = peak(&cache).1.map_or(Moment::START, Moment::after);
+    let freed = cache.iter().filter(|a| a.is_allocated_at(first)).map(|a| a.freed).min()?;
+    Some(Moment::from_index(freed.index() - 1))
 }

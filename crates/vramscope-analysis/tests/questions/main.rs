@@ -20,6 +20,7 @@ mod operators;
 mod phases;
 mod pins;
 mod samples;
+mod serving;
 mod sizes;
 mod skipped;
 mod timeline;

@@ -56,12 +56,15 @@ impl GraphCaptureJson {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ServingMemory"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ServingMemory"))]
 pub(super) struct ServingJson {
+    /// The event after which the parts are counted: the last one, or, if the program frees its KV cache, the last one of the cache's peak;
+    /// null before the first event.
+    event: Option<usize>,
     weights_bytes: u64,
     kv_cache_bytes: u64,
     /// Other blocks in private pools, such as those of CUDA graphs.
     graphs_bytes: u64,
     other_bytes: u64,
-    /// The most bytes of other blocks that are freed before the end.
+    /// The most bytes of other blocks that are freed by then.
     activations_bytes: u64,
     /// The event of that peak; null before the first event.
     activations_event: Option<usize>,
@@ -85,8 +88,9 @@ impl PrivatePoolJson {
 
 impl ServingJson {
     pub(super) fn of(of: &ServingMemory) -> Self {
-        let &ServingMemory { weights, kv_cache, graphs, other, activations, activations_event } = of;
+        let &ServingMemory { moment, weights, kv_cache, graphs, other, activations, activations_event } = of;
         Self {
+            event: moment.event(),
             weights_bytes: weights,
             kv_cache_bytes: kv_cache,
             graphs_bytes: graphs,

@@ -1,7 +1,7 @@
 //! The sections about private pools and the memory of serving programs.
 
 use vramscope_analysis::Summary;
-use vramscope_basics::units::bytes;
+use vramscope_basics::units::{bytes, count};
 
 use super::page::Page;
 use crate::private_pools::{graph_captures, private_pool, serving_parts};
@@ -27,7 +27,11 @@ impl Page<'_> {
 
     pub(super) fn serving(&mut self, s: &Summary) {
         let Some(serving) = &s.serving else { return };
-        self.heading("Memory of the served model");
+        let event = serving.moment.event().filter(|&event| event + 1 < s.events);
+        let when = event.map_or_else(String::new, |event| {
+            format!(", after event {}, before its KV cache is freed", count(event as u64))
+        });
+        self.heading(&format!("Memory of the served model{when}"));
         for (name, part) in serving_parts(serving) {
             self.line(format!("  {:>11}  {name}", bytes(part)));
         }

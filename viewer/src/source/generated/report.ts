@@ -954,12 +954,14 @@ export type ServedRequests = {
  * The memory of a program with a KV cache. All parts but the activations are those at the end, and add up to the allocated bytes there.
  */
 export type ServingMemory = {
+  /** The event after which the parts are counted: the last one, or, if the program frees its KV cache, the last one of the cache's peak; null before the first event. */
+  event: number | null;
   weights_bytes: number;
   kv_cache_bytes: number;
   /** Other blocks in private pools, such as those of CUDA graphs. */
   graphs_bytes: number;
   other_bytes: number;
-  /** The most bytes of other blocks that are freed before the end. */
+  /** The most bytes of other blocks that are freed by then. */
   activations_bytes: number;
   /** The event of that peak; null before the first event. */
   activations_event: number | null;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::history::History;
 use run_bytes::RunBytes;
 pub(crate) use run_bytes::RunBytesWalk;
+pub(crate) use runs::moments_of;
 pub use runs::{RegionRun, RunBetween, region_runs, runs_between};
 
 /// All runs of the regions with one name; a number at the end of the name, as in `ProfilerStep#12`, is ignored.
@@ -75,9 +76,8 @@ impl RunFigures {
 /// Returns the regions of a device in order of their first end. Runs that [`region_runs`] leaves out are left out here too.
 pub fn regions(history: &History) -> Vec<Region> {
     let runs = region_runs(history.trace(), history.device());
-    let Some(mut intervals) = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
-        return Vec::new();
-    };
+    let Some(moments) = moments_of(&runs, history.device()) else { return Vec::new() };
+    let mut intervals = RunBytesWalk::of(moments);
     history.walk().for_each(|(moment, c)| intervals.see(moment, c.allocated));
     regions_of(history, &runs, intervals)
 }

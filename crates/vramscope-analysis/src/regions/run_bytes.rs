@@ -1,8 +1,5 @@
 //! Byte values before, within and after intervals of a recording, in one walk over all moments.
 
-use vramscope_trace::DeviceTrace;
-
-use super::runs::RegionRun;
 use crate::history::Moment;
 
 /// The bytes before, within and after an interval of moments.
@@ -31,35 +28,8 @@ pub(crate) struct RunBytesWalk {
 }
 
 impl RunBytesWalk {
-    /// Creates the intervals of `runs`, as in [`RegionRun::moments`]; returns `None` if an event has no time.
-    pub(crate) fn of(runs: &[RegionRun], device: &DeviceTrace) -> Option<Self> {
-        // First, the moments by the clock: a border is where the time first reaches or passes it.
-        let mut borders: Vec<(i64, bool, u32)> = Vec::with_capacity(runs.len() * 2);
-        for (number, run) in (0..).zip(runs) {
-            borders.push((run.start_us, false, number));
-            borders.push((run.end_us, true, number));
-        }
-        borders.sort_unstable();
-        let mut intervals = vec![(0, 0); runs.len()];
-        let mut borders = borders.into_iter().peekable();
-        let mut latest = i64::MIN;
-        let mut put = |moment: u32, is_last: bool, number: u32| {
-            let interval: &mut (u32, u32) = &mut intervals[number as usize];
-            *(if is_last { &mut interval.1 } else { &mut interval.0 }) = moment;
-        };
-        for (event, time) in (0..).zip(device.events.times()) {
-            latest = latest.max(time?);
-            let is_passed = |&(at, is_last, _): &(i64, bool, u32)| at < latest || (at == latest && !is_last);
-            while let Some((_, is_last, number)) = borders.next_if(is_passed) {
-                put(event, is_last, number);
-            }
-        }
-        for (_, is_last, number) in borders {
-            put(device.events.len() as u32, is_last, number);
-        }
-        for interval in &mut intervals {
-            interval.1 = interval.1.max(interval.0);
-        }
+    /// Starts a walk for intervals, each with its first and its last moment.
+    pub(crate) fn of(intervals: Vec<(u32, u32)>) -> Self {
         let in_order_of = |key: &dyn Fn(u32) -> u32| {
             let mut numbers: Vec<u32> = (0..intervals.len() as u32).collect();
             numbers.sort_by_key(|&number| std::cmp::Reverse(key(number)));
@@ -67,13 +37,13 @@ impl RunBytesWalk {
         };
         let by_first = in_order_of(&|number| intervals[number as usize].0);
         let by_last = in_order_of(&|number| intervals[number as usize].1);
-        Some(Self {
+        Self {
             seen: vec![RunBytes::default(); intervals.len()],
             intervals,
             by_first,
             by_last,
             falling: Vec::new(),
-        })
+        }
     }
 
     /// Feeds the value at the next moment.
@@ -107,8 +77,9 @@ impl RunBytesWalk {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_trace::{Action, Event, Events, TagsTable};
+    use vramscope_trace::{Action, DeviceTrace, Event, Events, TagsTable};
 
+    use super::super::runs::{RegionRun, moments_of};
     use super::*;
     use crate::basics::{Column, RangeMax};
     use crate::history::event_times;
@@ -141,7 +112,7 @@ mod tests {
             })
             .collect();
         let values: Vec<u64> = (0..501).map(|_| random(40)).collect();
-        let mut intervals = RunBytesWalk::of(&runs, &device).unwrap();
+        let mut intervals = RunBytesWalk::of(moments_of(&runs, &device).unwrap());
         for (moment, &value) in values.iter().enumerate() {
             intervals.see(Moment::from_index(moment), value);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vramscope_trace::{DeviceTrace, Stage, StringId, Trace};
 
-use crate::history::{History, Moment, event_times};
+use crate::history::{History, Moment, rising_times};
 
 /// One run of an annotated region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,16 +67,48 @@ pub struct RunBetween {
     pub to: Moment,
 }
 
-/// Returns the runs of the regions of a device, in order of their ends.
+/// Returns the runs of the regions of a device, in order of their ends; none if an event has no time.
 pub fn runs_between(history: &History) -> Vec<RunBetween> {
     let runs = region_runs(history.trace(), history.device());
-    if runs.is_empty() {
-        return Vec::new();
-    }
-    let times = event_times(history.device()).unwrap_or_default();
-    let between = runs.iter().map(|run| {
-        let (from, to) = run.moments(&times);
-        RunBetween { name: run.name, from: Moment::from_index(from), to: Moment::from_index(to) }
+    let moments = moments_of(&runs, history.device()).unwrap_or_default();
+    let between = runs.iter().zip(moments).map(|(run, (from, to))| RunBetween {
+        name: run.name,
+        from: Moment::from_index(from as usize),
+        to: Moment::from_index(to as usize),
     });
     between.collect()
+}
+
+/// Returns [`RegionRun::moments`] of each run, without a column of times; `None` if an event has no time.
+pub(crate) fn moments_of(runs: &[RegionRun], device: &DeviceTrace) -> Option<Vec<(u32, u32)>> {
+    if runs.is_empty() {
+        return Some(Vec::new());
+    }
+    // A border is where the time first reaches or passes it.
+    let mut borders: Vec<(i64, bool, u32)> = Vec::with_capacity(runs.len() * 2);
+    for (number, run) in (0..).zip(runs) {
+        borders.push((run.start_us, false, number));
+        borders.push((run.end_us, true, number));
+    }
+    borders.sort_unstable();
+    let mut moments = vec![(0, 0); runs.len()];
+    let mut borders = borders.into_iter().peekable();
+    let mut put = |moment: u32, is_last: bool, number: u32| {
+        let moments: &mut (u32, u32) = &mut moments[number as usize];
+        *(if is_last { &mut moments.1 } else { &mut moments.0 }) = moment;
+    };
+    for (event, time) in (0..).zip(rising_times(device)) {
+        let time = time?;
+        let is_passed = |&(at, is_last, _): &(i64, bool, u32)| at < time || (at == time && !is_last);
+        while let Some((_, is_last, number)) = borders.next_if(is_passed) {
+            put(event, is_last, number);
+        }
+    }
+    for (_, is_last, number) in borders {
+        put(device.events.len() as u32, is_last, number);
+    }
+    for (first, last) in &mut moments {
+        *last = (*last).max(*first);
+    }
+    Some(moments)
 }

@@ -2,7 +2,7 @@
 
 use crate::findings::{ActiveRange, leaks};
 use crate::history::{Counters, History, Peaks};
-use crate::regions::{Region, RunBytesWalk, region_runs, regions_of};
+use crate::regions::{Region, RunBytesWalk, moments_of, region_runs, regions_of};
 use vramscope_basics::Cancel;
 
 /// Results that depend on the counters at every moment.
@@ -24,7 +24,8 @@ impl CounterWalk {
     /// results are incomplete.
     pub(crate) fn of(history: &History, cancel: &Cancel) -> Self {
         let runs = region_runs(history.trace(), history.device());
-        let mut intervals = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty());
+        let moments = moments_of(&runs, history.device()).filter(|moments| !moments.is_empty());
+        let mut intervals = moments.map(RunBytesWalk::of);
         let last = leaks::last_allocation(history);
         let rises_until = last.map_or(0, |last| last + 2);
         let (mut peaks, mut active) = (Peaks::default(), ActiveRange::default());

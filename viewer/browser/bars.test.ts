@@ -36,3 +36,10 @@ test.for([1600, 1280, 1024, 800, 600, 480])('no control covers another in a wind
   await page.locator('[data-matches]').waitFor();
   expect(await covered(page)).toEqual([]);
 });
+
+test.for([1280, 1440])('each menu of the timeline shows its label, %i pixels wide', async (width, { open }) => {
+  const page = await open(await serving(example('oom.pickle')), { viewport: { width, height: 720 } });
+  const menus = page.getByRole('group', { name: 'Timeline' }).locator('label.select > span');
+  expect(await menus.allTextContents()).toEqual(['Bytes', 'Along', 'Color']);
+  for (const menu of await menus.all()) expect((await menu.boundingBox())!.width).toBeGreaterThan(20);
+});

@@ -92,6 +92,17 @@ test.for([900, 1100, 1280, 1440])('line and function stay in the cell, %d pixels
   expect(inside.x + inside.width).toBeLessThanOrEqual(cell.x + cell.width + 1);
 });
 
+test.for([1280, 1440])('no column of the allocations is cut, %d pixels wide', async (width, { open }) => {
+  const page = await open(`${await serving(example('oom.pickle'))}#view=allocations`, { viewport: { width, height: 720 } });
+  const cells = page.locator('.allocations-view [role=option]').first().locator('> span');
+  await expect.poll(() => cells.last().textContent()).toMatch(/Address [0-9a-f]+_\d+$/);
+  for (const cell of await cells.all()) {
+    const { x, width: wide } = (await cell.boundingBox())!;
+    expect(x + wide).toBeLessThanOrEqual(width);
+    expect(await cell.evaluate((e) => e.scrollWidth - e.clientWidth)).toBe(0);
+  }
+});
+
 test('operators have two spellings, and fields two signs', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(await serving(file));

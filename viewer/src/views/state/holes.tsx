@@ -46,7 +46,7 @@ function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   const largest = asked.largest === null ? 0 : numberAt(holes.bytes, asked.largest);
   const rows: [name: string, bytes: number, kind: string][] = [
     [asked.failed ? 'requested, failed' : 'requested, served', asked.bytes, asked.failed ? 'failed' : 'served'],
-    [asked.failed ? 'largest hole for it' : 'largest hole left for it', largest, 'hole'],
+    [asked.failed ? 'largest hole for it' : 'largest hole left', largest, 'hole'],
   ];
   if (asked.device_free !== null) rows.push(['free on the device', asked.device_free, 'device']);
   const most = Math.max(...rows.map(([, size]) => size), 1);

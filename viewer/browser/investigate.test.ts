@@ -194,10 +194,13 @@ test('only matches: the timeline stacks them from zero, and one switch turns tha
   const peak = Math.max(kept, before + last.bytes);
   await expect.poll(described).toContain(`at most ${bytes(peak)} allocated`);
   await expect.poll(() => legend(page).textContent()).toContain('match, others are left out');
+  // The line of all reserved bytes would be far above the matches.
+  expect(await legend(page).textContent()).not.toContain('reserved');
   const all = made.filter((_, i) => i % 2 === 0).reduce((sum, one) => sum + one.bytes, 0);
   await redrawn(page, () => page.getByLabel('Only matches').uncheck());
   await expect.poll(async () => (await described())!.match(/at most ([\d.]+ \w+)/)![1]).not.toBe(bytes(peak));
   await expect.poll(() => legend(page).textContent()).toContain('match, others are faded');
+  expect(await legend(page).textContent()).toContain('reserved');
   // State keeps the places of blocks, and has the sum.
   await page.getByLabel('Only matches').check();
   await page.getByRole('tab', { name: 'State' }).click();

@@ -32,7 +32,7 @@ export function CollectivesCard({ collectives = [] }: { collectives: ReportColle
         <tbody>
           {shown.map((one) => (
             <tr key={`${one.operation} ${one.stream} ${one.process_group_pool}`}>
-              <th scope="row" class="wide">
+              <th scope="row">
                 <button type="button" class="link-button" onClick={() => find(one.frame)}>
                   {one.operation}
                 </button>

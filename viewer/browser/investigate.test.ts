@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
 import { example, report } from './command';
-import { exact, legend, numberOf, pair, plotBox, redrawn, serving, show, state, tableRows, test } from './page';
+import { exact, legend, numberOf, pair, plotBox, redrawn, serving, show, state, tableRows, test, type View } from './page';
 import { block, frame, known, pooled, segment, write } from './recordings';
 import { onlyServed } from './transport';
 
@@ -413,6 +413,36 @@ test('a boundary moves by pointer and keys, closes its pane, and remembers its p
   const plot = await plotBox(page);
   await redrawn(page, () => strip.press('Shift+ArrowDown'));
   await expect.poll(async () => (await plotBox(page)).height).toBeCloseTo(plot.height + 80, 0);
+});
+
+/** The panes that a boundary resizes, in each view; the timeline is above every view but its own. */
+const BOUNDARIES: [view: View, panes: string[]][] = [
+  ['timeline', ['details']],
+  ['state', ['events', 'details', 'free memory', 'request beside the holes']],
+  ['segments', ['tables', 'pools']],
+  ['moment', ['call tree', 'stack']],
+  ['steps', ['table of steps']],
+  ['compare', ['changes']],
+  ['whatif', ['chosen setting']],
+];
+
+test('every boundary between panes moves', async ({ open }) => {
+  const page = await open(await serving(TRAINING, example('oom.pickle')));
+  for (const [view, panes] of BOUNDARIES) {
+    await show(page, view);
+    const all = view === 'timeline' ? panes : ['timeline', ...panes];
+    const labels = () =>
+      page.getByRole('separator').evaluateAll((bars) => bars.map((bar) => /Resize the (.*) with the arrow/.exec(bar.ariaLabel!)![1]));
+    await expect.poll(async () => (await labels()).sort()).toEqual([...all].sort());
+    for (const pane of panes) {
+      const bar = page.getByRole('separator', { name: new RegExp(`^Resize the ${pane} with`) });
+      const isBeside = (await bar.getAttribute('aria-orientation')) === 'vertical';
+      const at = async () => (await bar.boundingBox())![isBeside ? 'x' : 'y'];
+      const before = await at();
+      await bar.press(isBeside ? 'ArrowRight' : 'ArrowDown');
+      await expect.poll(async () => Math.abs((await at()) - before)).toBeGreaterThan(8);
+    }
+  }
 });
 
 test('a frame is searched, copied, and opened in an editor', async ({ open }) => {

@@ -432,7 +432,9 @@ test('every boundary between panes moves', async ({ open }) => {
     await show(page, view);
     const all = view === 'timeline' ? panes : ['timeline', ...panes];
     const labels = () =>
-      page.getByRole('separator').evaluateAll((bars) => bars.map((bar) => /Resize the (.*) with the arrow/.exec(bar.ariaLabel!)![1]));
+      page
+        .getByRole('separator')
+        .evaluateAll((bars) => bars.map((bar) => /Resize the (.*) with the arrow/.exec(bar.ariaLabel!)![1]));
     await expect.poll(async () => (await labels()).sort()).toEqual([...all].sort());
     for (const pane of panes) {
       const bar = page.getByRole('separator', { name: new RegExp(`^Resize the ${pane} with`) });

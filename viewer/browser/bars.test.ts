@@ -36,3 +36,19 @@ test.for([1600, 1280, 1024, 800, 600, 480])('no control covers another in a wind
   await page.locator('[data-matches]').waitFor();
   expect(await covered(page)).toEqual([]);
 });
+
+test.for([1280, 1440])('each menu of the timeline shows its label, %i pixels wide', async (width, { open }) => {
+  const page = await open(await serving(example('oom.pickle')), { viewport: { width, height: 720 } });
+  const menus = page.getByRole('group', { name: 'Timeline' }).locator('label.select > span');
+  expect(await menus.allTextContents()).toEqual(['Bytes', 'Along', 'Color']);
+  for (const menu of await menus.all()) expect((await menu.boundingBox())!.width).toBeGreaterThan(20);
+});
+
+test('the number of matches and their bytes are not cut, 1280 pixels wide', async ({ open }) => {
+  const page = await open(await serving(example('training.pickle.zst')), { viewport: { width: 1280, height: 720 } });
+  await page.getByRole('searchbox').fill('category:gradient');
+  await page.locator('[data-matches]').waitFor();
+  const result = page.locator('#search-result');
+  expect(await result.textContent()).toMatch(/^\d+ matches, [\d.]+ MiB in total$/);
+  expect(await result.evaluate((e) => e.scrollWidth - e.clientWidth)).toBe(0);
+});

@@ -6,6 +6,7 @@ import { axe, violations } from './axe';
 import { example } from './command';
 import { exact, numberOf, panel, plotBox, redrawn, serving, show, state, tableRows, test } from './page';
 import { write } from './recordings';
+import { tab, user } from './user';
 
 const MIB = 1 << 20;
 const TORCH = '/env/lib/python3.11/site-packages/torch/nn/linear.py';
@@ -62,11 +63,10 @@ const asTable = (page: Page) =>
 const chips = (page: Page) =>
   page.getByRole('group', { name: 'Transforms of the call tree' }).locator('.transform-text').allTextContents();
 
-test('the memory without the loader, in every view: four steps', async ({ open }) => {
-  const page = await open(await serving(FILE));
-  // 1 and 2: the call tree as a table.
-  await show(page, 'moment');
-  await asTable(page);
+test('the memory without the loader, in every view: five steps', async ({ open }) => {
+  const { page, step } = await user(open, 5, await serving(FILE));
+  await step(tab(page, 'Moment'));
+  await step(asTable(page));
   await expect
     .poll(() => tree(page))
     .toEqual([
@@ -77,10 +77,9 @@ test('the memory without the loader, in every view: four steps', async ({ open }
       [2, 'train.py:11 main', 50, 0],
       [2, 'train.py:12 main', 30, 0],
     ]);
-  await row(page, 'train.py:12 main').press('ArrowRight');
-  // 3 and 4: the menu of the loader.
-  await row(page, 'data.py:7 load').click({ button: 'right' });
-  await redrawn(page, () => page.getByRole('menuitem', { name: 'Without allocations through load (data.py)' }).click());
+  await step(row(page, 'train.py:12 main').press('ArrowRight'));
+  await step(row(page, 'data.py:7 load').click({ button: 'right' }));
+  await redrawn(page, () => step(page.getByRole('menuitem', { name: 'Without allocations through load (data.py)' }).click()));
   expect(await chips(page)).toEqual(['Without load (data.py)']);
   await expect.poll(async () => (await tree(page))[0]).toEqual([1, 'all allocated', 170, 0]);
   await expect.poll(() => numberOf(page, '.moment-view', 'data-found')).toBe(170 * MIB);
@@ -108,10 +107,9 @@ test('the memory without the loader, in every view: four steps', async ({ open }
 });
 
 test('where a library allocates, as one frame that expands: four steps', async ({ open }) => {
-  const page = await open(`${await serving(FILE)}#view=moment&tree=table`);
-  await show(page, 'moment');
-  // 1: each library becomes one frame; the tree then has all calls.
-  await page.getByRole('checkbox', { name: 'Libraries collapsed' }).check();
+  const { page, step } = await user(open, 4, `${await serving(FILE)}#view=moment&tree=table`);
+  // Each library becomes one frame; the tree then has all calls.
+  await step(page.getByRole('checkbox', { name: 'Libraries collapsed' }).check());
   await row(page, 'torch').waitFor();
   for (const name of ['torch', 'train.py:11 main', 'model.py:21 forward']) {
     const at = row(page, name);
@@ -132,17 +130,17 @@ test('where a library allocates, as one frame that expands: four steps', async (
       '2 train.py:12 main',
     ]);
   await expect.poll(async () => (await state(page))['calls']).toBe('all');
-  // 2: one library shows its frames.
-  await row(page, 'torch').press('e');
+  // One library shows its frames.
+  await step(row(page, 'torch').press('e'));
   await expect.poll(() => chips(page)).toEqual(['Libraries collapsed, except torch']);
   await row(page, 'torch/nn/linear.py:5 linear').waitFor();
-  // 3: merged into the user's code, its bytes stay.
-  await row(page, 'torch/nn/linear.py:5 linear').press('Shift+M');
+  // Merged into the user's code, its bytes stay.
+  await step(row(page, 'torch/nn/linear.py:5 linear').press('Shift+M'));
   await expect.poll(async () => (await tree(page)).some(([, call]) => call.startsWith('torch'))).toBe(false);
   expect((await tree(page))[0]).toEqual([1, 'all allocated', 200, 0]);
   await expect.poll(() => page.locator('.moment-view').getAttribute('data-found')).toBe(null);
-  // 4: all of it is undone.
-  await page.getByRole('button', { name: 'Remove all' }).click();
+  // All of it is undone.
+  await step(page.getByRole('button', { name: 'Remove all' }).click());
   expect(await chips(page)).toEqual([]);
 });
 

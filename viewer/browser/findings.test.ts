@@ -3,8 +3,8 @@
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
 import { example, report } from './command';
-import { leaking, leakingOnOther, overlapping, stepping } from './recordings';
-import { numberOf, ready, serving, servingAlone, showsPeak, state, tableRows, test } from './page';
+import { exchanging, leaking, leakingOnOther, overlapping, stepping } from './recordings';
+import { exact, numberOf, ready, serving, servingAlone, showsPeak, state, tableRows, test } from './page';
 
 test("a leak's link finds the kept blocks, and no freed block of the line", async ({ open }) => {
   const file = leaking();
@@ -53,6 +53,35 @@ test('a leak on another GPU is mentioned on this one', async ({ open }) => {
   await page.getByRole('button', { name: 'Show GPU 1' }).click();
   await page.getByRole('heading', { name: 'One line may leak' }).waitFor();
   await expect.poll(() => page.getByRole('heading', { name: 'GPU 1: ' }).count()).toBe(0);
+});
+
+test('buffers of collectives are listed as in the report, and lead to their allocations', async ({ open }) => {
+  const file = exchanging();
+  const { collectives } = report(file).devices[0];
+  expect(collectives.map((one: any) => [one.operation, one.stream, one.bytes])).toEqual([
+    ['all_reduce', 0, 25 << 20],
+    ['all_gather', 7, 18 << 20],
+  ]);
+  const page = await open(await serving(file));
+  const card = page.locator('.card', {
+    has: page.getByRole('heading', { name: 'Buffers of collectives: 43.00 MiB at the peak' }),
+  });
+  const rows = card.locator('tbody tr');
+  await expect.poll(() => rows.count()).toBe(2);
+  const gathered = rows.filter({ hasText: 'all_gather' });
+  await gathered.getByText('_fsdp_collectives.py:90 foreach_all_gather').waitFor();
+  await gathered.getByText('stream 0x7').waitFor();
+  const amounts = await gathered
+    .locator('td[title$=" bytes"]')
+    .evaluateAll((cells) => cells.map((cell) => cell.getAttribute('title')));
+  expect(amounts.map((amount) => exact(amount!))).toEqual([collectives[1].bytes, collectives[1].peak_bytes]);
+  await card.getByText('The process group is not recorded').waitFor();
+  await gathered.getByRole('button', { name: 'all_gather' }).click();
+  await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(collectives[1].bytes);
+  // Other programs have none.
+  const plain = await open(await serving(example('leak.pickle')));
+  await ready(plain, 'overview');
+  await expect.poll(() => plain.getByText('Buffers of collectives').count()).toBe(0);
 });
 
 test('a region leads to its run with the highest peak', async ({ open }) => {

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
 import { example, report } from './command';
-import { exact, legend, numberOf, pair, plotBox, redrawn, serving, show, state, tableRows, test } from './page';
+import { exact, legend, numberOf, pair, plotBox, redrawn, serving, show, state, tableRows, test, type View } from './page';
 import { block, frame, known, pooled, segment, write } from './recordings';
 import { onlyServed } from './transport';
 
@@ -90,6 +90,17 @@ test.for([900, 1100, 1280, 1440])('line and function stay in the cell, %d pixels
   const inside = (await name.boundingBox())!;
   await expect.poll(() => name.textContent()).toBe('model.py:3 shrinks');
   expect(inside.x + inside.width).toBeLessThanOrEqual(cell.x + cell.width + 1);
+});
+
+test.for([1280, 1440])('no column of the allocations is cut, %d pixels wide', async (width, { open }) => {
+  const page = await open(`${await serving(example('oom.pickle'))}#view=allocations`, { viewport: { width, height: 720 } });
+  const cells = page.locator('.allocations-view [role=option]').first().locator('> span');
+  await expect.poll(() => cells.last().textContent()).toMatch(/Address [0-9a-f]+_\d+$/);
+  for (const cell of await cells.all()) {
+    const { x, width: wide } = (await cell.boundingBox())!;
+    expect(x + wide).toBeLessThanOrEqual(width);
+    expect(await cell.evaluate((e) => e.scrollWidth - e.clientWidth)).toBe(0);
+  }
 });
 
 test('operators have two spellings, and fields two signs', async ({ open }) => {
@@ -183,10 +194,13 @@ test('only matches: the timeline stacks them from zero, and one switch turns tha
   const peak = Math.max(kept, before + last.bytes);
   await expect.poll(described).toContain(`at most ${bytes(peak)} allocated`);
   await expect.poll(() => legend(page).textContent()).toContain('match, others are left out');
+  // The line of all reserved bytes would be far above the matches.
+  expect(await legend(page).textContent()).not.toContain('reserved');
   const all = made.filter((_, i) => i % 2 === 0).reduce((sum, one) => sum + one.bytes, 0);
   await redrawn(page, () => page.getByLabel('Only matches').uncheck());
   await expect.poll(async () => (await described())!.match(/at most ([\d.]+ \w+)/)![1]).not.toBe(bytes(peak));
   await expect.poll(() => legend(page).textContent()).toContain('match, others are faded');
+  expect(await legend(page).textContent()).toContain('reserved');
   // State keeps the places of blocks, and has the sum.
   await page.getByLabel('Only matches').check();
   await page.getByRole('tab', { name: 'State' }).click();
@@ -399,6 +413,38 @@ test('a boundary moves by pointer and keys, closes its pane, and remembers its p
   const plot = await plotBox(page);
   await redrawn(page, () => strip.press('Shift+ArrowDown'));
   await expect.poll(async () => (await plotBox(page)).height).toBeCloseTo(plot.height + 80, 0);
+});
+
+/** The panes that a boundary resizes, in each view; the timeline is above every view but its own. */
+const BOUNDARIES: [view: View, panes: string[]][] = [
+  ['timeline', ['details']],
+  ['state', ['events', 'details', 'free memory', 'request beside the holes']],
+  ['segments', ['tables', 'pools']],
+  ['moment', ['call tree', 'stack']],
+  ['steps', ['table of steps']],
+  ['compare', ['changes']],
+  ['whatif', ['chosen setting']],
+];
+
+test('every boundary between panes moves', async ({ open }) => {
+  const page = await open(await serving(TRAINING, example('oom.pickle')));
+  for (const [view, panes] of BOUNDARIES) {
+    await show(page, view);
+    const all = view === 'timeline' ? panes : ['timeline', ...panes];
+    const labels = () =>
+      page
+        .getByRole('separator')
+        .evaluateAll((bars) => bars.map((bar) => /Resize the (.*) with the arrow/.exec(bar.ariaLabel!)![1]));
+    await expect.poll(async () => (await labels()).sort()).toEqual([...all].sort());
+    for (const pane of panes) {
+      const bar = page.getByRole('separator', { name: new RegExp(`^Resize the ${pane} with`) });
+      const isBeside = (await bar.getAttribute('aria-orientation')) === 'vertical';
+      const at = async () => (await bar.boundingBox())![isBeside ? 'x' : 'y'];
+      const before = await at();
+      await bar.press(isBeside ? 'ArrowRight' : 'ArrowDown');
+      await expect.poll(async () => Math.abs((await at()) - before)).toBeGreaterThan(8);
+    }
+  }
 });
 
 test('a frame is searched, copied, and opened in an editor', async ({ open }) => {

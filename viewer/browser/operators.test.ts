@@ -8,9 +8,11 @@ import { expect } from 'vitest';
 import { axe, violations } from './axe';
 import { example, writePage } from './command';
 import { drop } from './dropping';
-import { drawn, fileNames, numberOf, servingAlone, state, test, type Open } from './page';
+import { drawn, fileNames, numberOf, plotBox, serving, servingAlone, state, test, type Open } from './page';
 import { TRANSPORT } from './transport';
+import { BASE, write } from './recordings';
 import { saved } from './saving';
+import { tab, user } from './user';
 
 const RECORDING = example('operators.pickle.zst');
 const TRACE = example('operators.json.gz');
@@ -132,6 +134,21 @@ test('an operator tells what it allocated', async ({ open }) => {
   await expect.poll(async () => (await state(page))['span']).toBeUndefined();
 });
 
+test('what the forward pass allocated, and the operators at its largest block: three steps', async ({ open }) => {
+  const { page, step } = await user(open, 3, await serving('--operators', TRACE, RECORDING));
+  await step(tab(page, 'Timeline'));
+  await expect.poll(() => numberOf(page, '.operators', 'data-spans')).toBeGreaterThan(20);
+  const [plot, box] = [await plotBox(page), (await lanes(page).locator('.operators-box').boundingBox())!];
+  // The first annotation of the first profiled step.
+  await step(page.mouse.click(plot.x + 0.31 * plot.width, box.y + 6));
+  await expect.poll(() => chosen(page).locator('h2').textContent()).toBe('forward');
+  const forward = events.find(({ name, cat }) => name === 'forward' && cat === 'user_annotation')!;
+  expect(await numberOf(page, '.operator-details', 'data-allocated')).toBe(allocatedIn(forward).bytes);
+  await step(chosen(page).getByRole('button', { name: 'Select the largest block' }).click());
+  const flight = page.getByRole('region', { name: 'In flight when it was allocated' });
+  await expect.poll(() => flight.locator('li button').allTextContents()).toEqual(['aten::empty', 'aten::randn', 'forward']);
+});
+
 /** A page whose selection is the largest block of the first operator, and the block's operators in flight. */
 async function largestBlock(open: Open): Promise<{ page: Page; flight: Locator }> {
   const page = await open(`${await servingAlone(RECORDING)}#view=timeline&axis=time`, { before: axe });
@@ -202,6 +219,34 @@ test('a trace of another run is refused with the reason, and opens as a recordin
   await expect.poll(() => page.getByRole('alert').textContent()).toContain('the trace is of another run');
   await expect.poll(() => fileNames(page)).toEqual(['leak.pickle', 'operators.json.gz']);
   await expect.poll(() => lanes(page).count()).toBe(0);
+});
+
+/** Three equal steps of twelve allocations, without times, and their trace. */
+function repeating(): { recording: string; trace: Buffer } {
+  const memory = Array.from({ length: 36 }, (_, i) => ({ addr: BASE + (i % 12) * 2 ** 30, size: ((i % 12) + 1) * 2 ** 20 }));
+  const recorded = memory.flatMap((one) =>
+    ['alloc', 'free_requested', 'free_completed'].map((action) => ({ action, stream: 0, frames: [], ...one })),
+  );
+  const shared = { pid: 0, tid: 1 };
+  const traced = memory.map(({ addr, size }, i) => {
+    const args = { Addr: addr, Bytes: size, 'Device Type': 1, 'Device Id': 0 };
+    return { ph: 'i', cat: 'cpu_instant_event', name: '[memory]', ts: 10 * i, s: 't', args, ...shared };
+  });
+  const operator = { ph: 'X', cat: 'cpu_op', name: 'aten::empty', ts: 0, dur: 360, args: {}, ...shared };
+  return {
+    recording: write('repeating.json', { segments: [], device_traces: [recorded] }),
+    trace: gzipSync(JSON.stringify({ schemaVersion: 1, traceEvents: [operator, ...traced] })),
+  };
+}
+
+test('the page says that a trace also fits at other repetitions of a step', async ({ open }) => {
+  const { recording, trace } = repeating();
+  const page = await open(`${await servingAlone(recording)}#view=timeline`);
+  await drop(page, { name: 'trace.json.gz', bytes: trace });
+  await expect.poll(() => lanes(page).textContent()).toContain('Aligned by the order of allocations');
+  await expect
+    .poll(() => lanes(page).textContent())
+    .toContain('Uncertain: the program repeats itself, and the trace also fits 2 other places in part.');
 });
 
 /** The spans and the sentence of a page's lanes, once they are drawn. */

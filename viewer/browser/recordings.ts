@@ -271,6 +271,27 @@ export function training(steps: number, larger: number | null = null): string {
   return write(`training-${steps}-${larger}.json`, { segments: [], device_traces: [trace] });
 }
 
+/** Buffers of two collectives on two streams: an `all_gather` of FSDP, and the buckets of DDP, beside a block of the user's. */
+export function exchanging(): string {
+  const torch = (name: string, file: string) => frame(name, `/env/site-packages/torch/${file}`, 90);
+  const gather = [torch('foreach_all_gather', 'distributed/fsdp/_fully_shard/_fsdp_collectives.py'), frame('main')];
+  const reduce = [torch('_ddp_init_helper', 'nn/parallel/distributed.py'), frame('main')];
+  const event = (address: number, mib: number, stream: number, frames: Frame[]) => ({
+    action: 'alloc',
+    addr: BASE + address * MIB,
+    size: mib * MIB,
+    stream,
+    frames,
+  });
+  const trace = [
+    event(0, 100, 0, [frame('main')]),
+    event(200, 12, 7, gather),
+    event(300, 6, 7, gather),
+    event(400, 25, 0, reduce),
+  ];
+  return write('exchanging.json', { segments: [], device_traces: [trace] });
+}
+
 /** Regions that overlap without nesting, and five events of 2 MiB, one in each part. */
 export function overlapping(): string {
   const trace: Entry[] = [];

@@ -6,9 +6,10 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { axe, violations } from './axe';
 import { example, report, scratch } from './command';
-import { panel, serving, show, state, test } from './page';
+import { panel, serving, state, test } from './page';
 import { write } from './recordings';
 import { TRANSPORT } from './transport';
+import { tab, user } from './user';
 
 const MIB = 1 << 20;
 
@@ -65,11 +66,9 @@ const ready = (page: Page) => page.locator('.source-view[aria-busy="false"]').wa
 
 test.skipIf(TRANSPORT === 'worker')('the source of the line that holds most: three steps', async ({ open }) => {
   const dir = folder({ 'train.py': TRAIN, 'net/model.py': MODEL, 'other/train2.py': '' });
-  const page = await open(await serving('--source', dir, FILE), { before: axe });
-  // 1: the views have stacks; that of the chosen line leads to its source.
-  await show(page, 'moment');
-  // 2
-  await page.getByRole('button', { name: 'Show the source of net/model.py:3 forward' }).click();
+  const { page, step } = await user(open, 3, await serving('--source', dir, FILE), { before: axe });
+  await step(tab(page, 'Moment'));
+  await step(page.getByRole('button', { name: 'Show the source of net/model.py:3 forward' }).click());
   await ready(page);
   await page.getByText(`${join(dir, 'net/model.py')}: 2 of 5 parts of the recorded path match.`).waitFor();
   expect(await lines(page)).toEqual([
@@ -79,8 +78,8 @@ test.skipIf(TRANSPORT === 'worker')('the source of the line that holds most: thr
     ['50.00 MiB', '50.00 MiB', '50.00 MiB', '1', 'holder 2', '4', '        return a.relu()'],
   ]);
   await expect.poll(() => chosen(page).textContent()).toContain('self.w');
-  // 3: the next hot line, with the keyboard.
-  await page.getByRole('listbox', { name: 'Source lines' }).press('h');
+  // The next hot line, with the keyboard.
+  await step(page.getByRole('listbox', { name: 'Source lines' }).press('h'));
   await expect.poll(() => chosen(page).textContent()).toContain('a.relu()');
   await page.getByText('2 of 2 lines with memory').waitFor();
   expect(await violations(page)).toEqual([]);
@@ -96,13 +95,12 @@ test.skipIf(TRANSPORT === 'worker')('the source of the line that holds most: thr
 test.skipIf(TRANSPORT === 'worker')(
   'the source of a call in the flame graph, with the bytes of each line: three steps',
   async ({ open }) => {
-    const page = await open(await serving('--source', folder({ 'net/model.py': MODEL }), FILE));
-    // 1
-    await show(page, 'moment');
-    // 2: the third row has the calls of main, the largest first.
-    await page.getByRole('application', { name: /^Call tree/ }).click({ button: 'right', position: { x: 40, y: 50 } });
-    // 3
-    await page.getByRole('menuitem', { name: 'Show the source' }).click();
+    const { page, step } = await user(open, 3, await serving('--source', folder({ 'net/model.py': MODEL }), FILE));
+    await step(tab(page, 'Moment'));
+    await page.locator('.moment-view:not([aria-busy="true"])').waitFor();
+    // The third row has the calls of main, the largest first.
+    await step(page.getByRole('application', { name: /^Call tree/ }).click({ button: 'right', position: { x: 40, y: 50 } }));
+    await step(page.getByRole('menuitem', { name: 'Show the source' }).click());
     await ready(page);
     expect(await lines(page)).toEqual([
       ['', '', '', '', '', '1', 'class Net:'],
@@ -151,16 +149,13 @@ test('without a folder, or without a server, lines have their memory alone', asy
   expect(await violations(page)).toEqual([]);
 });
 
-test('the leaks of the report are at their lines: two steps', async ({ open }) => {
-  const page = await open(`${await serving(example('leak.pickle'))}#view=source`);
+test('the leaks of the report are at their lines: three steps', async ({ open }) => {
+  const { page, step } = await user(open, 3, `${await serving(example('leak.pickle'))}#view=source`);
   const [leak] = report(example('leak.pickle')).devices[0].leaks;
-  await page
-    .getByRole('grid', { name: /^Files with memory/ })
-    .locator('tr', { hasText: 'workloads.py' })
-    .first()
-    .click();
+  const files = page.getByRole('grid', { name: /^Files with memory/ });
+  await step(files.locator('tr', { hasText: 'workloads.py' }).first().click());
   await ready(page);
-  await page.getByRole('option', { name: /leak 1/ }).click();
-  await page.getByRole('button', { name: /may leak/ }).click();
+  await step(page.getByRole('option', { name: /leak 1/ }).click());
+  await step(page.getByRole('button', { name: /may leak/ }).click());
   await page.locator(`[data-matches="${leak.kept}"]`).waitFor();
 });

@@ -10,6 +10,7 @@ import { command, example, scratch } from './command';
 import { numberOf, panel, serving, servingAlone, servingRanks, show, state, tableRows, test } from './page';
 import { skipping } from './skipping';
 import { TRANSPORT, onlyServed } from './transport';
+import { tab, user } from './user';
 
 /** Whether the command has an SQL engine. */
 const hasSql = spawnSync(command, ['query', 'SELECT 1', example('leak.pickle')]).status === 0;
@@ -45,18 +46,15 @@ test('a page without an engine says what the console needs', async ({ open, skip
 
 test('the line that allocates most, as SQL, and its largest allocation: three steps', async ({ open, skip }) => {
   needsSql('lines', skip);
-  const page = await open(await serving(example('leak.pickle')), { before: axe });
-  // 1
-  await show(page, 'sql');
-  // 2
-  await page.getByRole('button', { name: 'Lines by allocated bytes' }).click();
+  const { page, step } = await user(open, 3, await serving(example('leak.pickle')), { before: axe });
+  await step(tab(page, 'SQL'));
+  await step(page.getByRole('button', { name: 'Lines by allocated bytes' }).click());
   await page.locator('.sql-bars').waitFor();
   expect(await violations(page)).toEqual([]);
   const expected = query((await state(page))['sql']!, example('leak.pickle'));
   expect(await page.locator('.sql-bars li').count()).toBe(expected.length);
   expect(await page.locator('.sql-bar-label').first().textContent()).toBe(expected[0]!['line']);
-  // 3
-  await page.locator('.sql-bars button').first().click();
+  await step(page.locator('.sql-bars button').first().click());
   await expect.poll(async () => (await state(page))['selected']).toBe(String(expected[0]!['allocation']));
   // A link has the query and the chart.
   await page.reload();

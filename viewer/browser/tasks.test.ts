@@ -1,36 +1,21 @@
 // Typical user questions, and the steps that each takes: a click, a choice, a typed line. The answers are compared with the command.
+// Tests of transforms, source files, changes to the program and SQL count the steps of their tasks in the same way.
 
-import type { Page } from 'playwright-core';
+import { existsSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { expect } from 'vitest';
 import { bytes, share } from '../src/text/units';
-import { diff, example, replay, report, tagged } from './command';
-import { bytesOfGroups, exact, numberOf, panel, plotBox, ready, serving, state, tableRows, test, type Open } from './page';
+import { data, diff, example, replay, report, tagged } from './command';
+import { bytesOfGroups, exact, numberOf, panel, plotBox, ready, redrawn, serving, state, tableRows, test } from './page';
 import { BASE, IN_GRAPH_POOL, frame, log, pooled, training, write, type Entry, type Frame } from './recordings';
+import { tab, user } from './user';
 
 const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
 
 const [MIB, GIB] = [1 << 20, 2 ** 30];
 
-/** A page whose user takes at most this many steps. */
-async function user(
-  open: Open,
-  most: number,
-  ...files: string[]
-): Promise<{ page: Page; step: (act: Promise<unknown>) => Promise<void> }> {
-  const page = await open(await serving(...files));
-  let taken = 0;
-  const step = async (act: Promise<unknown>) => {
-    taken += 1;
-    expect(taken).toBeLessThanOrEqual(most);
-    await act;
-  };
-  return { page, step };
-}
-
-const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
-
 test('the line that held most at the peak: one step', async ({ open }) => {
-  const { page, step } = await user(open, 1, TRAINING);
+  const { page, step } = await user(open, 1, await serving(TRAINING));
   await step(tab(page, 'Moment'));
   await page.locator('.moment-view:not([aria-busy="true"])').waitFor();
   const [first] = await tableRows(page, 'Allocated by line');
@@ -39,7 +24,7 @@ test('the line that held most at the peak: one step', async ({ open }) => {
 });
 
 test('the reason for an out of memory: no step', async ({ open }) => {
-  const { page } = await user(open, 0, OOM);
+  const { page } = await user(open, 0, await serving(OOM));
   const [oom] = report(OOM).devices[0].ooms;
   const card = page
     .getByRole('region', { name: /^Out of memory/ })
@@ -52,7 +37,7 @@ test('the reason for an out of memory: no step', async ({ open }) => {
 });
 
 test("the allocations of step 2's backward pass: two steps", async ({ open }) => {
-  const { page, step } = await user(open, 2, TRAINING);
+  const { page, step } = await user(open, 2, await serving(TRAINING));
   await step(tab(page, 'Timeline'));
   const box = await plotBox(page);
   await step(page.mouse.click(box.x + (3300 / 5253) * box.width, box.y - 56));
@@ -67,7 +52,7 @@ test("the allocations of step 2's backward pass, without annotations: two steps,
   const file = training(4);
   const [device] = report(file, '--at', 'backward:2').devices;
   expect(device.name).toBe('backward of step 2 (inferred)');
-  const { page, step } = await user(open, 2, file);
+  const { page, step } = await user(open, 2, await serving(file));
   const { phases } = report(file).devices[0];
   const [{ first_event: from, end_event: to }] = phases.filter((p: any) => p.phase === 'backward' && p.step === 2);
   await step(tab(page, 'Timeline'));
@@ -79,11 +64,38 @@ test("the allocations of step 2's backward pass, without annotations: two steps,
   await expect.poll(() => told.getAttribute('data-span')).toBe(`${from}.${to}`);
   await expect.poll(() => told.textContent()).toContain(bytes(device.allocated.bytes));
   // With any number of steps, a search answers it in one.
-  const other = await user(open, 1, file);
+  const other = await user(open, 1, await serving(file));
   await other.step(other.page.getByRole('searchbox').fill('phase:backward step:2'));
   await other.page.locator(`#search-result [data-matches="${device.allocated.count}"]`).waitFor();
   await expect.poll(() => numberOf(other.page, '#search-result [data-matches]', 'data-bytes')).toBe(device.allocated.bytes);
 });
+
+/** Training recordings: our own, and the larger ones beside the checkout. */
+const TRAININGS = [
+  TRAINING,
+  example('operators.pickle.zst'),
+  tagged('base'),
+  training(3),
+  ...['gpt2-adamw-python', 'gpt2-adamw-late', 'lora-adam', 'mlp-adam', 'mlp-amp', 'mlp-sgd-python-keepgrads', 'resnet50-sgd'].map(
+    (name) => join(data ?? '', 'categories', `${name}.pickle.zst`),
+  ),
+  ...['mlp', 'gpt2', 'resnet50'].map((name) => join(data ?? '', 'phantom', `${name}-torch2.11-default.pickle`)),
+];
+
+test.for(TRAININGS.filter(existsSync).map((file) => ({ name: basename(file), file })))(
+  "the allocations of step 2's backward pass: one step: $name",
+  async ({ file }, { open }) => {
+    const { phases } = report(file).devices[0];
+    // Without visible optimizer steps, a step may have several backward passes.
+    const passes = phases.filter((p: any) => p.phase === 'backward' && p.step === 2);
+    const sum = (of: string) => passes.reduce((all: number, one: any) => all + one[of], 0);
+    expect(sum('allocations')).toBeGreaterThan(0);
+    const { page, step } = await user(open, 1, await serving(file));
+    await step(page.getByRole('searchbox').fill('phase:backward step:2'));
+    await page.locator(`#search-result [data-matches="${sum('allocations')}"]`).waitFor();
+    await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-bytes')).toBe(sum('allocated_bytes'));
+  },
+);
 
 test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
   const frames = [{ name: 'grow', filename: '/home/user/cache.py', line: 17 }];
@@ -93,7 +105,7 @@ test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
     { action: 'segment_alloc', ...one },
     { action: 'alloc', ...one },
   ]);
-  const { page, step } = await user(open, 2, write('large.json', { segments: [], device_traces: [trace] }));
+  const { page, step } = await user(open, 2, await serving(write('large.json', { segments: [], device_traces: [trace] })));
   await step(page.getByRole('searchbox').fill('512MiB'));
   await step(page.getByRole('searchbox').press('Enter'));
   await page.locator('[data-selected]').first().waitFor();
@@ -101,11 +113,13 @@ test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
 });
 
 test('the memory of another library in a log, and the idle memory: one step', async ({ open }) => {
-  const { page, step } = await user(open, 1, log);
+  const { page, step } = await user(open, 1, await serving(log));
   const [device] = report(log).devices;
   const [library] = device.libraries;
   const row = page.getByRole('row', { name: new RegExp(library.library) });
   await expect.poll(() => row.textContent()).toContain(bytes(library.bytes));
+  // The line of the program, not the innermost frame.
+  await expect.poll(() => row.textContent()).toContain('train.py:5 make_model');
   const [idle] = device.idle.findings;
   const card = page.locator('.card', { hasText: 'Idle memory' });
   await expect.poll(() => card.locator('li').first().textContent()).toContain(bytes(idle.bytes));
@@ -118,7 +132,7 @@ test('the variables that keep a tensor alive: one step', async ({ open }) => {
   const lines = ['vramscope-tensor:dtype=float32;shape=(8, 262144)', ...chains.map((chain) => `vramscope-referrer:${chain}`)];
   const event = { action: 'alloc', addr: 0x7f0000000000, size: 8 << 20, stream: 0, user_metadata: lines.join('\n') };
   const file = write('kept.json', { segments: [], device_traces: [[event]] });
-  const { page, step } = await user(open, 1, file);
+  const { page, step } = await user(open, 1, await serving(file));
   expect(report(file).devices[0].referred_tensors[0].referrers).toEqual(chains);
   const card = page.locator('.card', { hasText: 'References at the snapshot' });
   await expect.poll(() => card.locator('.referrers li').allTextContents()).toEqual(chains);
@@ -129,7 +143,7 @@ test('the variables that keep a tensor alive: one step', async ({ open }) => {
 });
 
 test('the hole at the out of memory: one step', async ({ open }) => {
-  const { page, step } = await user(open, 1, OOM);
+  const { page, step } = await user(open, 1, await serving(OOM));
   await step(page.getByRole('button', { name: 'Show the request beside the holes' }).click());
   await page.locator('.to-scale [data-kind="hole"]').waitFor();
   const [oom] = report(OOM).devices[0].ooms;
@@ -138,7 +152,7 @@ test('the hole at the out of memory: one step', async ({ open }) => {
 });
 
 test('the contents of a private pool, by line: two steps', async ({ open }) => {
-  const { page, step } = await user(open, 2, pooled());
+  const { page, step } = await user(open, 2, await serving(pooled()));
   await step(tab(page, 'State'));
   await step(
     page
@@ -151,7 +165,7 @@ test('the contents of a private pool, by line: two steps', async ({ open }) => {
 
 test('growth between two runs: one step', async ({ open }) => {
   const runs = [tagged('base'), tagged('batch')] as const;
-  const { page, step } = await user(open, 1, ...runs);
+  const { page, step } = await user(open, 1, await serving(...runs));
   await step(tab(page, 'Compare'));
   await page.locator('.growth[data-way="highest"]').waitFor();
   const [first] = await tableRows(page, 'Peak of each line');
@@ -160,7 +174,7 @@ test('growth between two runs: one step', async ({ open }) => {
 });
 
 test('the share of activations at the peak: no step', async ({ open }) => {
-  const { page } = await user(open, 0, TRAINING);
+  const { page } = await user(open, 0, await serving(TRAINING));
   const row = page.locator('.overview tr[data-category="activation"]');
   await row.waitFor();
   const { categories_at_peak: all, peak_allocated_bytes: peak } = report(TRAINING).devices[0];
@@ -169,7 +183,7 @@ test('the share of activations at the peak: no step', async ({ open }) => {
 });
 
 test('the smallest GPU that fits: two steps', { timeout: 60_000 }, async ({ open }) => {
-  const { page, step } = await user(open, 2, OOM);
+  const { page, step } = await user(open, 2, await serving(OOM));
   await step(tab(page, 'What-if'));
   await step(page.getByRole('button', { name: 'Find the smallest GPU' }).click({ timeout: 30_000 }));
   const answer = page.locator('[data-gpu]');
@@ -178,7 +192,7 @@ test('the smallest GPU that fits: two steps', { timeout: 60_000 }, async ({ open
 });
 
 test('the leaking blocks: one step', async ({ open }) => {
-  const { page, step } = await user(open, 1, LEAK);
+  const { page, step } = await user(open, 1, await serving(LEAK));
   const [leak] = report(LEAK).devices[0].leaks;
   await step(page.locator('.finding-rows').getByRole('button', { name: leak.line.name }).click());
   await expect.poll(async () => (await state(page))['search']).toBeDefined();
@@ -202,7 +216,7 @@ test('only the allocations over 100 MiB that lived longer than 100 ms, everywher
     return [at('segment_alloc', from), at('alloc', from), at('free_requested', to), at('free_completed', to)];
   });
   const trace = events.sort((a, b) => a.time_us - b.time_us);
-  const { page, step } = await user(open, 3, write('lived.json', { segments: [], device_traces: [trace] }));
+  const { page, step } = await user(open, 3, await serving(write('lived.json', { segments: [], device_traces: [trace] })));
   const box = page.getByRole('searchbox');
   await step(box.click());
   await step(page.getByRole('note').getByRole('button', { name: 'lived:>100ms' }).click());
@@ -267,7 +281,7 @@ function modules(): string {
 }
 
 test('the smallest GPU if the layers are checkpointed: five steps', async ({ open }) => {
-  const { page, step } = await user(open, 5, modules());
+  const { page, step } = await user(open, 5, await serving(modules()));
   await step(tab(page, 'What-if'));
   await step(page.getByText('Changes to the program', { exact: true }).click());
   const form = page.getByRole('form', { name: 'Change to the program' });
@@ -280,4 +294,35 @@ test('the smallest GPU if the layers are checkpointed: five steps', async ({ ope
   // The smallest known GPUs with room for 52 GiB, and for 30 GiB, and a CUDA context.
   const gpus = estimate.getByRole('row', { name: /^Smallest GPU/ }).getByRole('cell');
   expect(await gpus.allTextContents()).toEqual(['h100-pcie (79.11 GiB)', 'rtx5090 (31.37 GiB)']);
+});
+
+test('the table of lines in the whole window, at 1280 x 720: one step', async ({ open }) => {
+  const address = `${await serving(TRAINING)}#view=moment`;
+  const { page, step } = await user(open, 1, address, { viewport: { width: 1280, height: 720 } });
+  const table = page.locator('.moment-view .table-box');
+  await table.waitFor();
+  const height = async () => (await table.boundingBox())!.height;
+  const timeline = (await page.locator('.timeline').boundingBox())!.height;
+  const before = await height();
+  await step(page.getByRole('button', { name: 'Collapse the timeline' }).click());
+  await expect.poll(height).toBeGreaterThan(before + timeline / 2);
+  await expect.poll(() => page.locator('.timeline-plot').isVisible()).toBe(false);
+  // It stays collapsed.
+  await page.reload();
+  await table.waitFor();
+  await expect.poll(height).toBeGreaterThan(before + timeline / 2);
+});
+
+test('the largest block at the peak and its stack, zoomed to, with keys alone: three steps', async ({ open }) => {
+  const { page, step } = await user(open, 3, await serving(TRAINING));
+  await step(page.keyboard.press('2'));
+  await ready(page, 'timeline');
+  await step(page.keyboard.press('PageUp'));
+  const details = page.getByRole('region', { name: 'Selected allocation' });
+  await details.getByRole('list').first().waitFor();
+  const timeline = page.getByRole('slider', { name: /^Timeline/ });
+  const [, spoken] = /selected: ([\d.]+ \w+)/.exec((await timeline.getAttribute('aria-valuetext'))!)!;
+  await expect.poll(() => details.textContent()).toContain(spoken);
+  await redrawn(page, () => step(page.keyboard.press('z')));
+  await expect.poll(async () => (await state(page))['bytes']).toBeDefined();
 });

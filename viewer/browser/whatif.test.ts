@@ -6,6 +6,7 @@ import { bytes, count } from '../src/text/units';
 import { axe, violations } from './axe';
 import { example, refusal, replay, report } from './command';
 import { exact, numberOf, ready, serving, show, state, tableRows, test } from './page';
+import { tab, user } from './user';
 
 const OOM = example('oom.pickle');
 
@@ -140,16 +141,13 @@ test('a replay can be stopped', async ({ open }) => {
 /** The form of changes to the program. */
 const changing = (page: Page, name: string) => page.getByRole('form', { name: 'Change to the program' }).getByLabel(name);
 
-test('what half of the batch needs, and which GPU suffices: three steps', async ({ open }) => {
+test('what half of the batch needs, and which GPU suffices: four steps', async ({ open }) => {
   const file = example('training.pickle.zst');
-  const page = await open(await serving(file), { before: axe });
-  // 1
-  await show(page, 'whatif');
-  // 2
-  await page.getByText('Changes to the program', { exact: true }).click();
-  await changing(page, 'Change').selectOption('batch');
-  // 3
-  await page.getByRole('button', { name: 'Add change' }).click();
+  const { page, step } = await user(open, 4, await serving(file), { before: axe });
+  await step(tab(page, 'What-if'));
+  await step(page.getByText('Changes to the program', { exact: true }).click());
+  await step(changing(page, 'Change').selectOption('batch'));
+  await step(page.getByRole('button', { name: 'Add change' }).click());
   const estimated = report(file, '--budget', '1GiB').devices[0];
   const half = estimated.estimates.changes.find(({ change }: { change: string }) => change === 'smaller_batch');
   await expect.poll(() => numberOf(page, '.program-estimate', 'data-peak')).toBe(half.peak_allocated_bytes);

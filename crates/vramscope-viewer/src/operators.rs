@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use vramscope_analysis::{AlignedBy, Alignment, Axis, Cancel, Moment, OperatorClock, OperatorMemory};
 use vramscope_basics::lock;
+use vramscope_basics::units::counted;
 use vramscope_report::count;
 use vramscope_session::Session;
 use vramscope_trace::formats::Recording;
@@ -407,16 +408,16 @@ fn microseconds(ns: i64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// How the clocks were related, in a sentence.
+/// How the clocks were related, in one or two sentences.
 fn told(aligned: &Alignment) -> String {
-    let Alignment { by, offset_ns, matched, compared, .. } = aligned;
+    let Alignment { by, offset_ns, matched, compared, other_places, .. } = aligned;
     let found = format!(
         "{} of {} allocations of the trace are in the recording",
         count(*matched as u64),
         count(*compared as u64)
     );
     let seconds = |ns: &i64| microseconds(*ns).abs() / 1e6;
-    match (by, offset_ns) {
+    let how = match (by, offset_ns) {
         (AlignedBy::Clock, _) if *compared == 0 => {
             "Aligned by the clock of both files; the trace has no memory events to check it.".to_owned()
         }
@@ -431,5 +432,10 @@ fn told(aligned: &Alignment) -> String {
         (AlignedBy::Sequence, None) => {
             format!("Aligned by the order of allocations, because the recording has no times: {found}.")
         }
+    };
+    if *other_places == 0 {
+        return how;
     }
+    let places = counted(*other_places as u64, "other place");
+    format!("{how} Uncertain: the program repeats itself, and the trace also fits {places} in part.")
 }

@@ -128,12 +128,13 @@ export interface StackLine {
   apart: boolean;
 }
 
-/** Returns the lines over a stack: reserved bytes, and active bytes unless the stack itself shows them. */
+/** Returns the lines over a stack: reserved bytes, and active bytes unless the stack itself shows them. A stack of matches alone has none. */
 export function linesOf(picture: Picture): StackLine[] {
   const { window, highest } = picture;
   if (window.stacked === 'reserved') {
     return [{ kind: 'active', values: highest.active, apart: isRestless(picture, highest.active) }];
   }
+  if (window.only !== null) return [];
   return [
     { kind: 'active', values: standingOut(picture), apart: true },
     { kind: 'reserved', values: highest.reserved, apart: isRestless(picture, highest.reserved) },

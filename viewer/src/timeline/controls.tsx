@@ -13,6 +13,7 @@ import { operatorLanes, showsOperators } from '../state/operators';
 import { current } from '../state/recordings';
 import { axis, range, byteRange, stacked, withReserved } from '../state/window';
 import { timelineDrawing } from './drawing';
+import { tall } from './model';
 
 const STACKED = KINDS.map((kind) => ({ value: kind, label: kind === 'reserved' ? 'reserved ranges' : kind }));
 const COLORED = COLORS.map((by) => ({ value: by, label: by === 'allocation' ? 'each allocation' : by }));
@@ -56,7 +57,7 @@ export function TimelineControls() {
       >
         Fit reserved
       </button>
-      {operatorLanes.value && (
+      {operatorLanes.value && tall.value && (
         <button
           type="button"
           class="button"

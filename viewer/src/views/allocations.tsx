@@ -29,7 +29,7 @@ interface Column {
   key: SortBy;
   title: string;
   hint: string;
-  /** The width, as a grid track. */
+  /** The width, as a grid track. Those of the columns that every recording has fit a window of 1280 pixels. */
   width: string;
   numeric: boolean;
   text: (row: AllocationRow, names: Names | null) => string;
@@ -47,7 +47,7 @@ const COLUMNS: Column[] = [
     key: 'block_bytes',
     title: 'Size',
     hint: 'the bytes of its block',
-    width: '84px',
+    width: '76px',
     numeric: true,
     text: (r) => bytes(r.bytes),
     exact: (r) => exactly(r.bytes),
@@ -56,7 +56,7 @@ const COLUMNS: Column[] = [
     key: 'requested_bytes',
     title: 'Requested',
     hint: 'the requested bytes',
-    width: '84px',
+    width: '76px',
     numeric: true,
     text: (r) => bytes(r.requested),
     exact: (r) => exactly(r.requested),
@@ -65,7 +65,7 @@ const COLUMNS: Column[] = [
     key: 'category',
     title: 'Category',
     hint: 'the category',
-    width: '112px',
+    width: 'minmax(88px, 112px)',
     numeric: false,
     text: (r) => categoryText(r.purpose?.category ?? null),
     exact: (r) => (r.purpose ? `${categoryText(r.purpose.category)}: ${r.purpose.because}` : ''),
@@ -74,7 +74,7 @@ const COLUMNS: Column[] = [
     key: 'line',
     title: 'Line',
     hint: 'the frame that names its stack',
-    width: 'minmax(210px, 1fr)',
+    width: 'minmax(170px, 1fr)',
     numeric: false,
     text: (r, names) => ownLabel(names, r.stack),
     exact: (r, names) =>
@@ -88,7 +88,7 @@ const COLUMNS: Column[] = [
     key: 'layer',
     title: 'Layer',
     hint: 'the module that allocated it',
-    width: '120px',
+    width: 'minmax(84px, 120px)',
     numeric: false,
     text: (r) => or(r.tags?.layer ?? null, layerText),
   },
@@ -96,7 +96,7 @@ const COLUMNS: Column[] = [
     key: 'step',
     title: 'Step',
     hint: 'the step in which it was allocated',
-    width: '52px',
+    width: '44px',
     numeric: true,
     text: (r) => or(r.step, stepNumber),
   },
@@ -104,7 +104,7 @@ const COLUMNS: Column[] = [
     key: 'lifetime_events',
     title: 'Lived',
     hint: 'the events from allocation to free',
-    width: '84px',
+    width: '64px',
     numeric: true,
     text: (r) => or(lived(r), count),
     exact: (r) => or(lived(r), (n) => `${count(n)} events`),
@@ -113,7 +113,7 @@ const COLUMNS: Column[] = [
     key: 'lifetime_us',
     title: 'For',
     hint: 'the time from allocation to free',
-    width: '72px',
+    width: '64px',
     numeric: true,
     text: (r) => or(livedUs(r), duration),
     exact: (r) => or(livedUs(r), (us) => `${count(us)} us`),
@@ -122,7 +122,7 @@ const COLUMNS: Column[] = [
     key: 'alloc_event',
     title: 'Allocated at',
     hint: 'the event that allocated it',
-    width: '92px',
+    width: '80px',
     numeric: true,
     text: (r) => or(r.made, count),
     exact: (r) => (r.made === null ? 'before recording began' : when(r.made, r.madeUs)),
@@ -131,7 +131,7 @@ const COLUMNS: Column[] = [
     key: 'free_event',
     title: 'Freed at',
     hint: 'the event that freed it',
-    width: '92px',
+    width: '64px',
     numeric: true,
     text: (r) => (r.freed === null ? 'never' : count(r.freed)),
     exact: (r) => (r.freed === null ? 'never in the recording' : when(r.freed, r.freedUs)),
@@ -140,16 +140,23 @@ const COLUMNS: Column[] = [
     key: 'region',
     title: 'Region',
     hint: 'the innermost annotated region in which it was allocated',
-    width: '130px',
+    width: 'minmax(84px, 130px)',
     numeric: false,
     text: (r) => r.region ?? '–',
   },
-  { key: 'pool', title: 'Pool', hint: 'its pool', width: '120px', numeric: false, text: (r) => poolName(r.tags?.pool ?? null) },
+  {
+    key: 'pool',
+    title: 'Pool',
+    hint: 'its pool',
+    width: 'minmax(84px, 120px)',
+    numeric: false,
+    text: (r) => poolName(r.tags?.pool ?? null),
+  },
   {
     key: 'stream',
     title: 'Stream',
     hint: 'the stream of the allocation',
-    width: '110px',
+    width: 'minmax(90px, 110px)',
     numeric: false,
     text: (r) => streamName(r.tags?.stream ?? 0),
   },
@@ -157,7 +164,7 @@ const COLUMNS: Column[] = [
     key: 'address',
     title: 'Address',
     hint: 'the address, and its position among the allocations there, as in memory_viz',
-    width: '140px',
+    width: 'minmax(118px, 140px)',
     numeric: false,
     text: (r) => allocationName(r.address, r.version),
   },
@@ -307,7 +314,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
             <div class="allocations-box">
               <div
                 class="allocations-table"
-                style={{ '--tracks': columns.map(({ width }) => width).join(' '), '--columns': columns.length }}
+                style={{ '--tracks': columns.map(({ width }) => width).join(' ') }}
                 onDblClick={zoomToSelected}
               >
                 <Head columns={columns} />

@@ -7,6 +7,7 @@ import { once } from '../state/asked';
 import { recording, source } from '../state/recordings';
 import { AllocatorFindingCards } from './overview/allocator-findings';
 import { CategoriesCard } from './overview/categories';
+import { CollectivesCard } from './overview/collectives';
 import { EstimatesCard } from './overview/estimates';
 import { FactsCard } from './overview/facts';
 import { FragmentationCard } from './overview/fragmentation';
@@ -50,6 +51,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
         <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
         {found && <LibrariesCard libraries={found.libraries} device_use={found.device_use} />}
+        {found && <CollectivesCard collectives={found.collectives} />}
         {recording.steps && <StepsCard steps={recording.steps} />}
         {recording.phases && <PhasesCard phases={recording.phases} steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} hasRequests={!found.quality.seen_from_outside} />}

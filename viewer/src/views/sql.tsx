@@ -5,6 +5,7 @@ import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { useAnswer } from '../parts/answer';
 import { Empty, Segmented, Waiting } from '../parts/controls';
+import { Sentence } from '../parts/sentence';
 import { Split } from '../parts/split';
 import { Stopped, UnderWay, useStoppable } from '../parts/stoppable';
 import { Table } from '../parts/table';
@@ -56,7 +57,12 @@ function SqlConsole({ console }: { console: Console }) {
   );
   if (!tables.value) return <Waiting error={tables.error} what="Reading the tables." />;
   const { missing } = tables.value;
-  if (missing !== null) return <NoConsole>{`${missing.charAt(0).toUpperCase()}${missing.slice(1)}.`}</NoConsole>;
+  if (missing !== null)
+    return (
+      <NoConsole>
+        <Sentence text={`${missing.charAt(0).toUpperCase()}${missing.slice(1)}.`} />
+      </NoConsole>
+    );
   const result = answer.pending ? null : answer.value;
   return (
     <div

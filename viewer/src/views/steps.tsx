@@ -7,6 +7,7 @@ import { useAnswer } from '../parts/answer';
 import { Button, Empty, Select, Waiting, type Choice } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { useSize } from '../parts/size';
+import { Split } from '../parts/split';
 import { Tooltip } from '../parts/tooltip';
 import { SaveMenu } from '../save/menu';
 import { drawingItems } from '../save/picture';
@@ -281,35 +282,50 @@ function Lines({ places, titles, over, reference, shown, remove }: LinesProps) {
         {error ??
           (differences.value && !differences.pending && reference ? summary(places, titles, differences.value, reference) : '')}
       </p>
-      <div ref={box} class="steps-plot">
-        {plot && <Plot {...plot} />}
-      </div>
-      <table class="numbers steps-table">
-        <TableHead
-          columns={{
-            Step: 'words',
-            Peak: 'numeric',
-            Allocated: 'numeric',
-            Retained: 'numeric',
-            'First difference': 'words',
-            Remove: 'words',
-          }}
-        />
-        <tbody>
-          {places.map((place, i) => (
-            <StepRow
-              key={`${titles[i]} ${i}`}
-              place={place}
-              title={titles[i]!}
-              color={colors[i]!}
-              isReference={place !== null && place === reference}
-              difference={differences.pending ? null : (differences.value?.[i] ?? null)}
-              shown={shown}
-              remove={remove && (() => remove(i))}
-            />
-          ))}
-        </tbody>
-      </table>
+      <Split
+        name="steps"
+        pane="table of steps"
+        panes="above"
+        sized="second"
+        initial="auto"
+        most="50%"
+        least={100}
+        first={
+          <div ref={box} class="steps-plot">
+            {plot && <Plot {...plot} />}
+          </div>
+        }
+        second={
+          <div class="steps-rows" role="region" aria-label="Steps" tabIndex={0}>
+            <table class="numbers">
+              <TableHead
+                columns={{
+                  Step: 'words',
+                  Peak: 'numeric',
+                  Allocated: 'numeric',
+                  Retained: 'numeric',
+                  'First difference': 'words',
+                  Remove: 'words',
+                }}
+              />
+              <tbody>
+                {places.map((place, i) => (
+                  <StepRow
+                    key={`${titles[i]} ${i}`}
+                    place={place}
+                    title={titles[i]!}
+                    color={colors[i]!}
+                    isReference={place !== null && place === reference}
+                    difference={differences.pending ? null : (differences.value?.[i] ?? null)}
+                    shown={shown}
+                    remove={remove && (() => remove(i))}
+                  />
+                ))}
+              </tbody>
+            </table>
+          </div>
+        }
+      />
     </div>
   );
 }

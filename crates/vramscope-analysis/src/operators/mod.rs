@@ -34,6 +34,9 @@ pub struct Alignment {
     pub matched: usize,
     /// Number of allocations of the trace in the recorded part of the program.
     pub compared: usize,
+    /// Number of other places of the recording where a part of the trace fits as well, if nothing shows which one is right. Its operators
+    /// may then be of another repetition. 0 for alignments by the clock.
+    pub other_places: usize,
     /// The clock of each history, in their order.
     pub clocks: Vec<Arc<OperatorClock>>,
 }
@@ -237,17 +240,25 @@ fn by_clock(devices: &[Device<'_>], (first, last): (i64, i64)) -> Result<Alignme
         Arc::new(OperatorClock::new(device.history, device.times.clone(), anchors, Some(offset_ns), true))
     };
     let clocks = devices.iter().zip(&anchors).map(clock).collect();
-    Ok(Alignment { by: AlignedBy::Clock, offset_ns: Some(offset_ns), matched, compared, clocks })
+    Ok(Alignment {
+        by: AlignedBy::Clock,
+        offset_ns: Some(offset_ns),
+        matched,
+        compared,
+        other_places: 0,
+        clocks,
+    })
 }
 
 /// Aligns by the sequence of the allocations' sizes. `None` if the recording does not have it.
 fn by_sequence(devices: &[Device<'_>]) -> Result<Option<Alignment>, NotAligned> {
-    let mut anchors = Vec::new();
+    let mut found = Vec::new();
     for device in devices {
-        anchors.push(sequence_of(device)?);
+        found.push(sequence_of(device)?);
     }
-    let compared = anchors.iter().map(|(_, compared)| compared).sum();
-    let anchors: Vec<_> = anchors.into_iter().map(|(anchors, _)| anchors).collect();
+    let compared = found.iter().map(|found| found.compared).sum();
+    let other_places = found.iter().map(|found| found.other_places).max().unwrap_or(0);
+    let anchors: Vec<_> = found.into_iter().map(|found| found.anchors).collect();
     let matched = anchors.iter().map(Vec::len).sum();
     if matched == 0 {
         return Ok(None);
@@ -258,12 +269,21 @@ fn by_sequence(devices: &[Device<'_>]) -> Result<Option<Alignment>, NotAligned> 
         Arc::new(OperatorClock::new(device.history, device.times.clone(), anchors, offset_ns, false))
     };
     let clocks = devices.iter().zip(&anchors).map(clock).collect();
-    Ok(Some(Alignment { by: AlignedBy::Sequence, offset_ns, matched, compared, clocks }))
+    Ok(Some(Alignment { by: AlignedBy::Sequence, offset_ns, matched, compared, other_places, clocks }))
 }
 
-/// The allocations of a device that are those of the trace, by their order, and the number of those of the trace that have a place in the
-/// recording.
-fn sequence_of(device: &Device<'_>) -> Result<(Vec<Anchor>, usize), NotAligned> {
+/// The allocations of a device that are those of the trace, by their order.
+#[derive(Default)]
+struct InOrder {
+    anchors: Vec<Anchor>,
+    /// Number of allocations of the trace that have a place in the recording.
+    compared: usize,
+    /// As in [`Alignment`].
+    other_places: usize,
+}
+
+/// Finds the allocations of the trace among those of a device by their order.
+fn sequence_of(device: &Device<'_>) -> Result<InOrder, NotAligned> {
     let traced: Vec<&MemoryChange> = device.allocations().collect();
     let mut recorded: Vec<_> =
         device.history.allocations.iter().filter(|a| !a.is_preexisting() && a.from > Moment::START).collect();
@@ -280,28 +300,36 @@ fn sequence_of(device: &Device<'_>) -> Result<(Vec<Anchor>, usize), NotAligned> 
         };
         traced.iter().enumerate().filter_map(pair).collect::<Vec<_>>()
     };
-    let shifts = sequence::shifts(&sizes, &of);
-    // Of several places, the one with the same addresses, or else the one that keeps the distances in time.
-    let mut places: Vec<Place> = shifts
-        .into_iter()
-        .map(|shift| {
-            let pairs = pairs(shift);
-            let same = pairs.iter().filter(|(_, is_same)| *is_same).count();
-            let first = shift.min(0).unsigned_abs() as usize;
-            let end = (of.len() as i64 - shift).clamp(0, sizes.len() as i64) as usize;
-            let anchors = pairs.into_iter().map(|(anchor, _)| anchor).collect();
-            Place { same, compared: end.saturating_sub(first), anchors }
-        })
-        .collect();
-    let most = places.iter().map(|place| place.same).max().unwrap_or(0);
-    places.retain(|place| place.same == most);
-    let chosen = |place: Place| (place.anchors, place.compared);
-    if places.len() <= 1 {
-        return Ok(places.pop().map(chosen).unwrap_or_default());
-    }
-    let ambiguous = NotAligned::Ambiguous { places: places.len() };
+    let place = |shift: sequence::Shift| {
+        let pairs = pairs(shift.by);
+        let same = pairs.iter().filter(|(_, is_same)| *is_same).count();
+        let first = shift.by.min(0).unsigned_abs() as usize;
+        let end = (of.len() as i64 - shift.by).clamp(0, sizes.len() as i64) as usize;
+        let anchors = pairs.into_iter().map(|(anchor, _)| anchor).collect();
+        Place { same, compared: end.saturating_sub(first), is_best: shift.is_best, anchors }
+    };
+    // Of several places, those with the same addresses, then the one that keeps the distances in time, then the one with the most
+    // allocations.
+    let mut places: Vec<Place> = sequence::shifts(&sizes, &of).into_iter().map(place).collect();
+    let most = places.iter().filter(|place| place.is_best).map(|place| place.same).max().unwrap_or(0);
+    places.retain(|place| !place.is_best || place.same == most);
+    let share = places.iter().find(|place| place.is_best).map_or(0.0, Place::share_of_addresses);
+    places.retain(|place| place.share_of_addresses() >= share);
+    let best: Vec<usize> = (0..places.len()).filter(|&i| places[i].is_best).collect();
+    let (at, other_places) = match (clearest(device, &places), &best[..]) {
+        (Some(clearest), _) => (clearest, 0),
+        (None, []) => return Ok(InOrder::default()),
+        (None, &[only]) => (only, places.len() - 1),
+        (None, _) => return Err(NotAligned::Ambiguous { places: best.len() }),
+    };
+    let Place { anchors, compared, .. } = places.swap_remove(at);
+    Ok(InOrder { anchors, compared, other_places })
+}
+
+/// The position of the only place, or of the place with clearly the smallest differences of the distances in time.
+fn clearest(device: &Device<'_>, places: &[Place]) -> Option<usize> {
     let mut spread: Vec<(u64, usize)> = (0..)
-        .zip(&places)
+        .zip(places)
         .map(|(i, place)| {
             let differences = device.differences(&place.anchors);
             let middle = median(differences.clone());
@@ -311,10 +339,9 @@ fn sequence_of(device: &Device<'_>) -> Result<(Vec<Anchor>, usize), NotAligned> 
         .collect();
     spread.sort_unstable();
     match spread[..] {
-        [(best, i), (next, _), ..] if best.saturating_mul(CLEARLY) < next => {
-            Ok(chosen(places.swap_remove(i)))
-        }
-        _ => Err(ambiguous),
+        [(_, only)] => Some(only),
+        [(best, i), (next, _), ..] if best.saturating_mul(CLEARLY) < next => Some(i),
+        _ => None,
     }
 }
 
@@ -324,8 +351,17 @@ struct Place {
     same: usize,
     /// Number of allocations of the trace for which the recording has one there.
     compared: usize,
+    /// Whether no other place has more allocations of the same size.
+    is_best: bool,
     /// The allocations of the same size.
     anchors: Vec<Anchor>,
+}
+
+impl Place {
+    /// The share of allocations that also have the same address.
+    fn share_of_addresses(&self) -> f64 {
+        self.same as f64 / self.anchors.len().max(1) as f64
+    }
 }
 
 /// The distances in time at the right place differ by this factor less than those at any other. Two steps of a program differ by more

@@ -14,9 +14,19 @@ const MOST_COMPARED: usize = 64;
 /// Maximum number of sizes that are compared to choose the places for the full comparison.
 const SAMPLED: usize = 256;
 
-/// Returns the shifts at which `part[i]` is `whole[i + shift]` most often, for at least nine of ten sizes that both have there. Several
-/// shifts are equally good. The beginning of either may be missing in the other, as well as the end. The effort is that of sorting.
-pub(super) fn shifts(part: &[u64], whole: &[u64]) -> Vec<i64> {
+/// A place at which the part may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shift {
+    /// `part[i]` is `whole[i + by]`.
+    pub(super) by: i64,
+    /// Whether no other place has more equal sizes.
+    pub(super) is_best: bool,
+}
+
+/// Returns the places at which `part[i]` is `whole[i + shift]` for at least nine of ten sizes that both have there: those with the most
+/// equal sizes, and those where less of the part is in the whole and no more sizes differ. A sequence that repeats has several. The
+/// beginning of either may be missing in the other, as well as the end. The effort is that of sorting.
+pub(super) fn shifts(part: &[u64], whole: &[u64]) -> Vec<Shift> {
     let gram = GRAM.min(part.len()).min(whole.len());
     if gram < LEAST {
         return Vec::new();
@@ -57,16 +67,23 @@ pub(super) fn shifts(part: &[u64], whole: &[u64]) -> Vec<i64> {
         let most = if part.len() <= SAMPLED { MOST_PLACES } else { MOST_COMPARED };
         places = sampled.into_iter().filter(|&(same, _)| same >= least).take(most).map(|(_, s)| s).collect();
     }
-    let mut found: Vec<(usize, i64)> = Vec::new();
+    // Equal and different sizes.
+    let mut found: Vec<(usize, usize, i64)> = Vec::new();
     for shift in places {
         let (same, both) = equal(part, whole, shift, 1);
         let is_long = both >= LEAST && both * 2 >= part.len().min(whole.len());
         if is_long && same * 10 >= both * 9 {
-            found.push((same, shift));
+            found.push((same, both - same, shift));
         }
     }
-    let most = found.iter().map(|&(same, _)| same).max().unwrap_or(0);
-    found.into_iter().filter(|&(same, _)| same == most).map(|(_, shift)| shift).collect()
+    let most = found.iter().map(|&(same, _, _)| same).max().unwrap_or(0);
+    let least = found.iter().filter(|(same, _, _)| *same == most).map(|&(_, different, _)| different).max();
+    found
+        .into_iter()
+        .map(|(same, different, by)| (Shift { by, is_best: same == most }, different))
+        .filter(|&(shift, different)| shift.is_best || Some(different) <= least)
+        .map(|(shift, _)| shift)
+        .collect()
 }
 
 /// Returns the number of equal sizes, and of those compared, at every `step`th position.
@@ -113,15 +130,23 @@ mod tests {
             .collect()
     }
 
+    /// The places with the most equal sizes, and the others.
+    fn places(part: &[u64], whole: &[u64]) -> (Vec<i64>, Vec<i64>) {
+        let (best, others): (Vec<Shift>, Vec<Shift>) =
+            shifts(part, whole).into_iter().partition(|shift| shift.is_best);
+        let by = |shifts: Vec<Shift>| shifts.into_iter().map(|shift| shift.by).collect();
+        (by(best), by(others))
+    }
+
     #[test]
     fn a_part_is_found_wherever_it_begins() {
         let whole = sizes(3000);
         for (from, to) in [(0, 3000), (1000, 1500), (2990, 3000), (0, 8)] {
-            assert_eq!(shifts(&whole[from..to], &whole), [from as i64], "{from}..{to}");
+            assert_eq!(places(&whole[from..to], &whole), (vec![from as i64], vec![]), "{from}..{to}");
             // The other way round, the beginning of the part is missing.
-            assert_eq!(shifts(&whole, &whole[from..to]), [-(from as i64)], "{from}..{to}");
+            assert_eq!(places(&whole, &whole[from..to]), (vec![-(from as i64)], vec![]), "{from}..{to}");
         }
-        assert_eq!(shifts(&whole[..2000], &whole[1000..]), [-1000]);
+        assert_eq!(places(&whole[..2000], &whole[1000..]), (vec![-1000], vec![]));
     }
 
     #[test]
@@ -129,7 +154,7 @@ mod tests {
         let whole = sizes(1000);
         let mut part = whole[300..700].to_vec();
         part.iter_mut().step_by(20).for_each(|size| *size += 1);
-        assert_eq!(shifts(&part, &whole), [300]);
+        assert_eq!(places(&part, &whole), (vec![300], vec![]));
         part.iter_mut().step_by(5).for_each(|size| *size += 1);
         assert!(shifts(&part, &whole).is_empty());
         assert!(shifts(&sizes(20)[..7], &whole).is_empty());
@@ -140,7 +165,9 @@ mod tests {
     fn repetitions_are_all_found() {
         let step = sizes(100);
         let whole: Vec<u64> = step.iter().cycle().take(1000).copied().collect();
-        assert_eq!(shifts(&step, &whole), [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+        assert_eq!(places(&step, &whole), ((0..10).map(|n| n * 100).collect(), vec![]));
+        // Half of two steps fits at both ends, too.
+        assert_eq!(places(&whole[..200], &whole[..300]), (vec![0, 100], vec![-100, 200]));
         let equal = vec![512; 100_000];
         assert!(!shifts(&equal[..50_000], &equal).is_empty());
     }

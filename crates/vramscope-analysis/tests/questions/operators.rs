@@ -125,38 +125,9 @@ fn other_clocks_are_told_by_the_sequence_of_allocations() {
 
 #[test]
 fn a_repeated_step_is_placed_by_addresses_or_distances_in_time_or_not_at_all() {
-    // Twelve equal steps. The addresses repeat as well; the distances in time differ from step to step.
-    let mut events = Vec::new();
-    let mut state = 1_u64;
-    let mut now = 1_000_000;
-    for _ in 0..12 {
-        for n in 0..10_u64 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            now += 50 + (state >> 57);
-            let mut alloc = event("alloc", 0x1000_0000 + n * 4096, 512 * (n + 1));
-            alloc["time_us"] = json!(now);
-            events.push(alloc);
-        }
-        for n in 0..10_u64 {
-            now += 50;
-            let mut free = event("free_completed", 0x1000_0000 + n * 4096, 512 * (n + 1));
-            free["time_us"] = json!(now);
-            events.push(free);
-        }
-    }
-    let recorded = recording(events, Vec::new(), defaults());
+    let recorded = repeating();
     let whole = History::of(&recorded, 0);
-    let of_step = |step: usize| {
-        let all = whole.allocations.iter().skip(step * 10).take(20);
-        let memory = all.map(|a| vramscope_trace::MemoryChange {
-            at_ns: recorded.devices[0].events.time(a.from.event().unwrap()).unwrap() * 1000 + HOUR,
-            thread: 1,
-            device: 0,
-            address: a.address,
-            bytes: a.size as i64,
-        });
-        OperatorTrace { memory: memory.collect(), ..spans(&[(HOUR, HOUR + 1000)]) }
-    };
+    let of_step = |step: usize| of_steps(&recorded, step..step + 2);
     let found = align(&whole, &of_step(7)).unwrap();
     assert_eq!((found.by, found.matched, found.offset_ns), (AlignedBy::Sequence, 20, Some(HOUR)));
     assert_eq!(found.clocks[0].thread(140), Some(1));
@@ -178,6 +149,62 @@ fn a_repeated_step_is_placed_by_addresses_or_distances_in_time_or_not_at_all() {
     moved.memory[5].address = 0x2000_0000;
     let found = align(&History::of(&Arc::new(changed), 0), &moved).unwrap();
     assert_eq!((found.matched, found.offset_ns), (20, None));
+}
+
+#[test]
+fn a_recording_that_began_late_is_not_placed_at_another_repetition() {
+    let recorded = repeating();
+    // All of the trace fits at the beginning of the recording, but its second step is the first recorded one. Or the recording ended early.
+    for (steps, traced) in [(7..10, 6..9), (5..8, 6..9)] {
+        let events = steps.start * STEP_EVENTS..steps.end * STEP_EVENTS;
+        let trace = of_steps(&recorded, traced);
+        let found = align(&part(&recorded, events.clone(), true), &trace).unwrap();
+        assert_eq!((found.matched, found.compared, found.offset_ns), (20, 20, Some(HOUR)), "{steps:?}");
+        assert_eq!(found.other_places, 0);
+        // Without times, nothing shows the right place.
+        let found = align(&part(&recorded, events, false), &trace).unwrap();
+        assert_eq!((found.matched, found.compared, found.other_places), (30, 30, 2), "{steps:?}");
+    }
+}
+
+/// The events of a step of `repeating`.
+const STEP_EVENTS: usize = 20;
+
+/// Twelve equal steps. The addresses repeat as well; the distances in time differ from step to step.
+fn repeating() -> Arc<Trace> {
+    let mut events = Vec::new();
+    let mut state = 1_u64;
+    let mut now = 1_000_000;
+    for _ in 0..12 {
+        for n in 0..10_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            now += 50 + (state >> 57);
+            let mut alloc = event("alloc", 0x1000_0000 + n * 4096, 512 * (n + 1));
+            alloc["time_us"] = json!(now);
+            events.push(alloc);
+        }
+        for n in 0..10_u64 {
+            now += 50;
+            let mut free = event("free_completed", 0x1000_0000 + n * 4096, 512 * (n + 1));
+            free["time_us"] = json!(now);
+            events.push(free);
+        }
+    }
+    recording(events, Vec::new(), defaults())
+}
+
+/// A trace with the allocations of these steps of `repeating`, whose clock is an hour ahead.
+fn of_steps(recorded: &Arc<Trace>, steps: Range<usize>) -> OperatorTrace {
+    let whole = History::of(recorded, 0);
+    let all = whole.allocations.iter().skip(steps.start * 10).take(steps.len() * 10);
+    let memory = all.map(|a| vramscope_trace::MemoryChange {
+        at_ns: recorded.devices[0].events.time(a.from.event().unwrap()).unwrap() * 1000 + HOUR,
+        thread: 1,
+        device: 0,
+        address: a.address,
+        bytes: a.size as i64,
+    });
+    OperatorTrace { memory: memory.collect(), ..spans(&[(HOUR, HOUR + 1000)]) }
 }
 
 /// A trace with one lane.

@@ -21,7 +21,7 @@ import { address, bytes, count } from '../../text/units';
 import { Canvas } from '../canvas';
 import { useSize } from '../size';
 import { Facts, Tooltip } from '../tooltip';
-import { HEADING, barsBetween, layTracks, type Bar } from './tracks';
+import { HEADING, barsBetween, fitTracks, type Bar } from './tracks';
 
 export interface SegmentTimelineProps {
   segments: Segments;
@@ -57,7 +57,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
   const [scrollTop, setScrollTop] = useState(0);
   const [hover, setHover] = useState<{ segment: number; x: number; y: number } | null>(null);
   const { segments, tags } = p;
-  const laid = useMemo(() => layTracks(segments, tags), [segments, tags]);
+  const laid = useMemo(() => fitTracks(segments, tags, size.height), [segments, tags, size.height]);
   const items = useMemo(() => itemsOf(segments), [segments]);
   const g = geometryIn(size.width, 100, NOTHING_ABOVE, window.devicePixelRatio || 1);
   const toX = momentToX(g.plotWidth);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { entryAt } from '../../numbers/at';
 import { NONE, type Segments, type Tags } from '../../source/source';
-import { HEADING, barsBetween, layTracks } from './tracks';
+import { HEADING, barsBetween, fitTracks, layTracks } from './tracks';
 
 const MIB = 1 << 20;
 const tags: Tags[] = [
@@ -73,4 +73,19 @@ test('pools have separate headings', () => {
   ]);
   expect(laid.bars[0]?.y).toBe(HEADING);
   expect(barsBetween(laid.bars, HEADING, HEADING + 1).map((b) => b.segment)).toEqual([0]);
+});
+
+test('tracks are higher where there is room, and keep their heights where there is none', () => {
+  const segments = segmentsOf([
+    [100, 20, 0, NONE],
+    [120, 2, 0, NONE],
+  ]);
+  const plain = layTracks(segments, tags);
+  expect(fitTracks(segments, tags, plain.height)).toEqual(plain);
+  expect(fitTracks(segments, tags, 10)).toEqual(plain);
+  const higher = fitTracks(segments, tags, plain.height + 12);
+  expect(higher.height).toBeLessThanOrEqual(plain.height + 12);
+  expect(higher.height).toBeGreaterThan(plain.height + 8);
+  const highest = fitTracks(segments, tags, 2000);
+  expect(highest.tracks.map(({ height }) => height)).toEqual(plain.tracks.map(({ height }) => 4 * height));
 });

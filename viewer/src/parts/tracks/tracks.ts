@@ -94,7 +94,19 @@ function coverage(members: readonly number[], s: Segments) {
   return { total, before };
 }
 
-export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
+/** The most that the heights of tracks are multiplied by. */
+const MOST_STRETCHED = 4;
+
+/** Lays out tracks that are higher where there is room for more than their heights, in CSS pixels. */
+export function fitTracks(s: Segments, tags: readonly Tags[], room: number): Tracks {
+  const laid = layTracks(s, tags);
+  const heights = laid.tracks.reduce((sum, { height }) => sum + height, 0);
+  const stretch = Math.min((room - laid.height + heights) / heights, MOST_STRETCHED);
+  return stretch > 1 ? layTracks(s, tags, stretch) : laid;
+}
+
+/** Lays out tracks; `stretch` multiplies their heights. */
+export function layTracks(s: Segments, tags: readonly Tags[], stretch = 1): Tracks {
   const groups = new Map<string, number[]>();
   for (let i = 0; i < s.address.length; i++) {
     const label = poolText(tags[numberAt(s.tags, i)]);
@@ -110,7 +122,7 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
     members.sort((a, b) => numberAt(s.address, a) - numberAt(s.address, b) || numberAt(s.from, a) - numberAt(s.from, b));
     for (const place of places(members, s)) {
       const { total, before } = coverage(place.members, s);
-      const height = heightOf(total, place.expandable);
+      const height = Math.floor(heightOf(total, place.expandable) * stretch);
       laid.tracks.push({ ...place, top: y, height });
       for (const i of place.members) {
         const from = (before(numberAt(s.address, i)) / total) * height;
@@ -125,7 +137,7 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
 }
 
 /** The greatest height of a track (see `heightOf`). */
-const HIGHEST = 160;
+const HIGHEST = 160 * MOST_STRETCHED;
 
 /** Returns the bars that reach into the part between two heights. */
 export function barsBetween(bars: readonly Bar[], top: number, bottom: number): Bar[] {

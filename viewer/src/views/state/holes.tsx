@@ -6,6 +6,7 @@ import { entryAt, numberAt } from '../../numbers/at';
 import { blockTitles, type BlockTitles } from '../../parts/blocks';
 import { addressColumn, bytesColumn, textColumn, type Column } from '../../parts/columns';
 import { Sentence } from '../../parts/sentence';
+import { Split } from '../../parts/split';
 import { Table } from '../../parts/table';
 import type { Asked, Holes, Layout, Names, Tables } from '../../source/source';
 import { hole } from '../../state/hole';
@@ -28,15 +29,25 @@ export function shownHole({ address, asked }: Holes): number | null {
 
 export function FreeMemory({ holes, layout, tables, names }: HolesProps) {
   return (
-    <section class="holes" aria-label="Free memory" data-holes={holes.count} tabIndex={0}>
-      <div class="holes-told">
-        <h3>
-          {bytes(holes.total)} free in {count(holes.count)} {holes.count === 1 ? 'hole' : 'holes'}
-        </h3>
-        {holes.asked && <Compared asked={holes.asked} holes={holes} />}
-        <Pins holes={holes} />
-      </div>
-      <HoleTable holes={holes} layout={layout} tables={tables} names={names} />
+    <section class="holes" aria-label="Free memory" data-holes={holes.count}>
+      <Split
+        name="hole-table"
+        pane="request beside the holes"
+        panes="beside"
+        sized="first"
+        initial="clamp(200px, 40%, 420px)"
+        least={160}
+        first={
+          <div class="holes-told" role="region" aria-label="The request and the holes" tabIndex={0}>
+            <h3>
+              {bytes(holes.total)} free in {count(holes.count)} {holes.count === 1 ? 'hole' : 'holes'}
+            </h3>
+            {holes.asked && <Compared asked={holes.asked} holes={holes} />}
+            <Pins holes={holes} />
+          </div>
+        }
+        second={<HoleTable holes={holes} layout={layout} tables={tables} names={names} />}
+      />
     </section>
   );
 }
@@ -46,7 +57,7 @@ function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   const largest = asked.largest === null ? 0 : numberAt(holes.bytes, asked.largest);
   const rows: [name: string, bytes: number, kind: string][] = [
     [asked.failed ? 'requested, failed' : 'requested, served', asked.bytes, asked.failed ? 'failed' : 'served'],
-    [asked.failed ? 'largest hole for it' : 'largest hole left for it', largest, 'hole'],
+    [asked.failed ? 'largest hole for it' : 'largest hole left', largest, 'hole'],
   ];
   if (asked.device_free !== null) rows.push(['free on the device', asked.device_free, 'device']);
   const most = Math.max(...rows.map(([, size]) => size), 1);

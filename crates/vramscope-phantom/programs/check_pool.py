@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).parent
-WORKLOADS = ["mlp", "churn", "streams", "lora", "gpt2", "resnet50", "generate", "two_gpus"]
+WORKLOADS = ["mlp", "churn", "leak", "streams", "lora", "gpt2", "resnet50", "generate", "two_gpus"]
 SETTINGS = {"default": "", "expandable": "expandable_segments:True"}
 ARGUMENTS = {"resnet50": ["--iterations", "2"]}
 # A file has the plan of one device.

@@ -110,9 +110,10 @@ def use_pool(
     is then on, if the settings do not turn it off. `check=True` compares each block with all others in use, and raises
     RuntimeError if two overlap, or if a stream gets memory that another stream used last without waiting for it.
 
-    `share_streams=True` lets the streams share the memory of `plan="auto"`, if the plan then has fewer bytes. A file has
-    this property from `vramscope plan --share-streams`. A stream that gets memory which another stream used last waits
-    for it on the GPU, so their work may overlap less. Streams of other libraries must then exist until the process ends.
+    `share_streams=True` lets the streams share the memory of `plan="auto"`, if the plan then has fewer bytes. A file
+    has this property from `vramscope plan --share-streams`. A stream that gets memory which another stream used last
+    waits for it on the GPU, so their work may overlap less. Streams of other libraries must then exist until the
+    process ends.
 
     `torch.cuda.memory_stats`, `memory_summary` and similar functions report on the pool. PyTorch refuses these for
     every other allocator: `torch.cuda.MemPool`, `_record_memory_history` and sharing of tensors with other processes.
@@ -149,9 +150,9 @@ def mem_pool(
     """Returns a pool for a part of a program, like `torch.cuda.MemPool`: requests within `with pool:` are its own.
 
     Call `use_pool` first. `settings`, `plan` and `share_streams` are those of `use_pool`, and hold for this part of the
-    program only. No memory moves between the pool and the rest of the program, except when a request would fail: then all others release
-    their free memory. Tensors of the pool may live longer than `with pool:`. Requests during the capture of a CUDA
-    graph belong to the graph.
+    program only. No memory moves between the pool and the rest of the program, except when a request would fail: then
+    all others release their free memory. Tensors of the pool may live longer than `with pool:`. Requests during the
+    capture of a CUDA graph belong to the graph.
 
     The pool serves the thread that enters it; with `all_threads=True`, all threads that are in no pool of their own,
     such as those of a backward pass.

@@ -335,6 +335,25 @@ fn a_capture_gets_no_memory_of_other_streams() {
     drop(block);
 }
 
+/// A part of a place is mapped when the memory ends. Another request gets it, before any planned block.
+#[test]
+fn the_first_block_of_a_plan_may_have_no_place() {
+    let at = |stream, size, offset| PlannedRequest { size, stream, offset: Some(offset) };
+    let places = vec![at(0, 2 * MIB, 5 * MIB), at(1, MIB, 3 * MIB + 512 * 1024)];
+    let device = OrderedDevice::new(22);
+    let pool = MemoryPool::new(&torch_2_11(), vec![Arc::clone(&device) as Arc<dyn Device>]).unwrap();
+    pool.follow_plan(Arc::new(Plan::shared(8 * MIB, places, Vec::new()).unwrap()));
+    let _other = pool.malloc_on(0, 3 * MIB).unwrap();
+    pool.begin_capture();
+    let _first = pool.malloc_on(0, 2 * MIB).unwrap();
+    let second = pool.malloc_on(7, MIB).unwrap();
+    let used = pool.plan_use().unwrap();
+    assert_eq!((used.differing.requests, used.no_memory.requests, pool.total_bytes()), (1, 2, 22 * MIB));
+    assert_eq!(second.stream(), 7);
+    device.free_block(second);
+    pool.end_capture();
+}
+
 /// The stream of the segment is not the stream of the block.
 #[test]
 fn a_block_waits_for_the_default_stream_if_it_uses_the_block() {

@@ -69,6 +69,10 @@ impl<O: Observer> LockedArena<'_, O> {
         place: PlannedPlace,
         stack: Option<O::Stack>,
     ) -> Result<BlockKey, NotPlaced> {
+        if place.shared_by.is_some() {
+            // From the first page on: requests without a place may get free pages of the plan.
+            self.state.shared.get_or_insert_default();
+        }
         let base = self.planned_segment(place.segment)?;
         let (start, end) = range_of(place, base);
         let first = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;

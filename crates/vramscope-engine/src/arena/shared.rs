@@ -107,7 +107,7 @@ impl<O: Observer> LockedArena<'_, O> {
     pub(super) fn set_stream(&mut self, key: BlockKey, size: u64, used_by: StreamUse) {
         let start = self.block(key).address;
         let arena = self.arena;
-        let shared = self.state.shared.get_or_insert_default();
+        let Some(shared) = &mut self.state.shared else { return };
         let removed = shared.last.remove(start, start + size);
         shared.waits += u64::from(removed.iter().any(|last| last.stream != used_by.stream));
         let number = *shared.numbers.entry(used_by.stream).or_insert_with(|| {

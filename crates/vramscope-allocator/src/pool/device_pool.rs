@@ -326,9 +326,9 @@ impl DevicePool {
 
     /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream, or for all if
     /// they share one. A request at a place that another stream used last makes its stream wait for that one on the device; the stream has
-    /// to exist as long as the pool. All other requests are served as without a plan. A program that differs from its plan in as many requests as half a step runs without it,
-    /// until whole steps match again; at each such change, the pool releases its cache. On a device without virtual memory, no request is
-    /// planned. Only the first plan counts; returns false for any other.
+    /// to exist as long as the pool. All other requests are served as without a plan. A program that differs from its plan in as many
+    /// requests as half a step runs without it, until whole steps match again; at each such change, the pool releases its cache. On a device
+    /// without virtual memory, no request is planned. Only the first plan counts; returns false for any other.
     pub fn follow_plan(&self, plan: Arc<Plan>) -> bool {
         let follower = Mutex::new(PlanFollower::new(Arc::clone(&plan)));
         self.plan.set(Followed { plan, follower }).is_ok()

@@ -4,12 +4,14 @@
 
 Each program of crates/vramscope-phantom/programs runs on a phantom GPU: with PyTorch's own allocator and default settings (`default`), with
 `expandable_segments:True` (`expandable`), and with vramscope's pool, whose rules have expandable segments too: with a plan of the default
-run (`plan`), and with a plan of its own first steps (`auto`). `replay` is the prediction of `plan` by `vramscope replay`; both have to be
-equal, or the row names both numbers of bytes. All numbers are peaks of the whole run, except `auto, later`: those of the
-steps after the plan. `floor` is the best packing of the default run that `vramscope plan` finds. `planned` is the part of the requested
-bytes at planned addresses, with `plan` and with `auto`.
+run (`plan`), the same with streams that share its memory (`shared`), and with a plan of its own first steps (`auto`). `replay` is the
+prediction of `plan` by `vramscope replay`. If it differs from the run, with `plan` or with `shared`, a line names both numbers. `waits` is
+the number of requests in the run of `shared` that made their streams wait for others. All numbers are peaks of the whole run, except
+`auto, later`: those of the steps after the plan. `floor` is the best packing of the default run that `vramscope plan` finds. `planned` is
+the part of the requested bytes at planned addresses, with `plan` and with `auto`.
 
-PYTHON has PyTorch, transformers and peft, and PYTHONPATH the package vramscope. A setting is `NAME=VALUE` after the program's name.
+PYTHON has PyTorch, transformers and peft, and PYTHONPATH the package vramscope. A setting is `NAME=VALUE` after the program's name. If
+the environment has `CHECK`, the pool runs in the checking mode.
 """
 
 import argparse
@@ -48,7 +50,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--only", default="", help="only the program of this name, or those whose name contains it")
     arguments = parser.parse_args()
-    columns = ["default", "expandable", "plan", "replay", "auto", "auto, later", "floor", "planned"]
+    columns = ["default", "expandable", "plan", "replay", "shared", "auto", "auto, later", "floor", "waits", "planned"]
     print(f"{'program':<28}{'in use':>10}" + "".join(f"{column:>12}" for column in columns))
     for name, program in RUNS.items():
         if name == arguments.only or arguments.only not in RUNS and arguments.only in name:
@@ -58,26 +60,36 @@ def main():
 
 def measure(arguments, name, program, folder):
     default = run(arguments, program, folder, "default", "")
-    command = [arguments.vramscope, "plan", f"{folder}/run.pickle", "-o", f"{folder}/run.plan", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
-    floors = json.loads(done.stdout)["devices"][0]["floors"]
+    planned = ask(arguments, "plan", f"{folder}/run.pickle", "-o", f"{folder}/run.plan")
+    floors = planned["floors"]
+    ask(arguments, "plan", f"{folder}/run.pickle", "-o", f"{folder}/shared.plan", "--share-streams")
     expandable = run(arguments, program, folder, "expandable", EXPANDABLE)
-    command = [arguments.vramscope, "replay", f"{folder}/run.pickle", "--plan", f"{folder}/run.plan", "--json"]
-    done = subprocess.run([*command, "--conf", EXPANDABLE], capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
-    predicted = json.loads(done.stdout)["devices"][0]["plan"]["peak_reserved_bytes"]
-    plan = run(arguments, program, folder, "plan", EXPANDABLE)
-    replay = {**plan, "reserved": predicted}
+    plans = {}
+    for kind in ("plan", "shared"):
+        file = {"plan": "run.plan", "shared": "shared.plan"}[kind]
+        replay = ["replay", f"{folder}/run.pickle", "--plan", f"{folder}/{file}", "--conf", EXPANDABLE]
+        plans[kind] = run(arguments, program, folder, kind, EXPANDABLE), ask(arguments, *replay)["plan"]
+    plan, predicted = plans["plan"]
+    shared, _ = plans["shared"]
+    replay = {**plan, "reserved": predicted["peak_reserved_bytes"]}
     auto = run(arguments, program, folder, "auto", EXPANDABLE)
-    ratios = [one["reserved"] / one["in use"] for one in (default, expandable, plan, replay, auto)]
+    ratios = [one["reserved"] / one["in use"] for one in (default, expandable, plan, replay, shared, auto)]
     ratios += [auto["later"] or "", floors["packed_bytes"] / floors["active_bytes"]]
     shown = "".join(f"{ratio:>12.3f}" if ratio else f"{'-':>12}" for ratio in ratios)
     print(
-        f"{name:<28}{default['in use'] >> 20:>6,} MiB{shown}{plan['planned']:>7.0%}{auto['planned']:>5.0%}", flush=True
+        f"{name:<28}{default['in use'] >> 20:>6,} MiB{shown}{shared['waits']:>12,}{plan['planned']:>7.0%}{auto['planned']:>5.0%}", flush=True
     )
-    if predicted != plan["reserved"]:
-        print(f"    the run reserves {plan['reserved']:,} bytes, and the replay {predicted:,}", flush=True)
+    for kind, (ran, predicted) in plans.items():
+        for found, key in (("reserved", "peak_reserved_bytes"), ("waits", "waits")):
+            if ran[found] != predicted[key]:
+                print(f"    {kind}: {found} {ran[found]:,} in the run, and {predicted[key]:,} in the replay", flush=True)
+
+
+def ask(arguments, *words):
+    """The answer of a command about the first device."""
+    done = subprocess.run([arguments.vramscope, *words, "--json"], capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["devices"][0]
 
 
 def run(arguments, program, folder, kind, conf):
@@ -99,10 +111,11 @@ def inside(kind, folder, program, *options):
     pool, later = None, Later()
     if kind == "default":
         torch.cuda.memory._record_memory_history(context=None)
-    elif kind in ("plan", "auto"):
+    elif kind in ("plan", "shared", "auto"):
         import vramscope.torch
 
-        pool = vramscope.torch.use_pool(plan=f"{folder}/run.plan" if kind == "plan" else "auto")
+        plan = {"plan": f"{folder}/run.plan", "shared": f"{folder}/shared.plan", "auto": "auto"}[kind]
+        pool = vramscope.torch.use_pool(plan=plan, check="CHECK" in os.environ)
         if kind == "auto":
             hook = sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook
             hook(lambda *_: later.step(torch.cuda, pool))
@@ -111,10 +124,11 @@ def inside(kind, folder, program, *options):
     runpy.run_path(program, run_name="__main__")
     stats = torch.cuda.memory_stats()
     reserved, in_use = (stats[f"{name}_bytes.all.peak"] for name in ("reserved", "active"))
-    result = {"reserved": max(reserved, later.reserved), "in use": max(in_use, later.in_use), "planned": 0}
+    result = {"reserved": max(reserved, later.reserved), "in use": max(in_use, later.in_use), "planned": 0, "waits": 0}
     result["later"] = reserved / in_use if later.has_begun else None
     if pool:
         served = pool.plan_use()
+        result["waits"] = pool.plan_waits()
         result["planned"] = served["planned"][1] / sum(size for _, size in served.values()) if served else 0
     if kind == "default":
         torch.cuda.memory._dump_snapshot(f"{folder}/run.pickle")

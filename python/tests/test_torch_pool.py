@@ -275,11 +275,12 @@ print(torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1), a.device.i
     assert prints(tmp_path, POOL + program, gpus=2) == "0 4096 1"
 
 
-def plan(folder: Path, program: str) -> None:
+def plan(folder: Path, program: str, *options: str) -> None:
     """Runs a program that writes `run.pickle`, and plans it as `run.plan`."""
     recorded = python(folder, program)
     assert recorded.returncode == 0, recorded.stderr
-    planned = subprocess.run([COMMAND, "plan", "run.pickle", "-o", "run.plan"], cwd=folder, capture_output=True)
+    command = [COMMAND, "plan", "run.pickle", "-o", "run.plan", *options]
+    planned = subprocess.run(command, cwd=folder, capture_output=True)
     assert planned.returncode == 0, planned.stderr
 
 
@@ -330,6 +331,84 @@ print(torch.cuda.memory_reserved() >> 30)
 """,
     )
     assert output.splitlines() == [f"60 (60, {60 << 30})", "70"]
+
+
+# In each step, three streams need 40 MiB one after the other, and a small block that another stream uses too.
+IN_TURN = """
+import sys, time, torch
+import vramscope.torch
+plan = sys.argv[1] if sys.argv[1:] else None
+pool = vramscope.torch.use_pool(plan=plan, share_streams=plan == "auto", check=True)
+streams = [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+def step():
+    for number, stream in enumerate(streams):
+        with torch.cuda.stream(stream):
+            block = torch.empty(40 << 20, dtype=torch.uint8, device="cuda")
+            small = torch.empty(1000 * (number + 1), device="cuda")
+        small.record_stream(streams[0])
+        del block, small
+"""
+
+
+def test_streams_share_the_memory_of_a_plan(tmp_path: Path) -> None:
+    steps = IN_TURN + "\nfor _ in range(6): step()\n"
+    recording = steps.replace("def step", "pool.record_history()\ndef step") + "pool.dump_snapshot('run.pickle')"
+    plan(tmp_path, recording, "--share-streams")
+    output = prints(
+        tmp_path,
+        steps
+        + """
+print(torch.cuda.max_memory_reserved() >> 20, {name: count for name, (count, _) in pool.plan_use().items()})
+before = pool.plan_waits()
+step()
+print(pool.plan_waits() - before, torch.cuda.memory_allocated())
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+waits = pool.plan_waits()
+step()
+print(pool.plan_waits() - waits > 0)
+""",
+        "run.plan",
+    )
+    lines = output.splitlines()
+    assert lines[0] == "42 {'differing': 0, 'in_use': 0, 'left': 0, 'no_memory': 0, 'planned': 36}", output
+    # The large blocks of all streams, and the small ones if they share a place.
+    waits, allocated = map(int, lines[1].split())
+    assert 3 <= waits <= 6, output
+    assert allocated == 0, output
+    assert lines[2] == "True"
+
+
+def test_streams_share_the_memory_of_a_plan_of_their_own_steps(tmp_path: Path) -> None:
+    output = prints(
+        tmp_path,
+        IN_TURN
+        + """
+for steps in range(900):
+    step()
+    time.sleep(0.003)
+    if pool.plan_use().get("planned", (0, 0))[0] > 60:
+        break
+torch.cuda.reset_peak_memory_stats()
+before = pool.plan_waits()
+for _ in range(10): step()
+print(torch.cuda.max_memory_reserved() >> 20 <= 44, pool.plan_waits() - before >= 30)
+""",
+        "auto",
+    )
+    assert output == "True True"
+    output = prints(
+        tmp_path,
+        """
+import vramscope.torch
+try:
+    vramscope.torch.use_pool(share_streams=True)
+except ValueError as error:
+    print(error)
+""",
+    )
+    assert output.startswith('share_streams needs plan="auto"')
 
 
 def test_a_part_of_a_program_has_its_own_pool(tmp_path: Path) -> None:

@@ -1043,6 +1043,16 @@ class PlanReplay(TypedDict):
     """Number of requests of the planned step."""
     planned_bytes: int
     """Bytes of the plan's segments."""
+    shares_streams: bool
+    """Whether streams share a segment."""
+    waits_per_step: int
+    """Number of requests of a planned step that get memory which another stream used last, so that their stream waits
+    for that one.
+    """
+    waits: int
+    """Number of such requests of the replay."""
+    separate: Outcome | None
+    """The result with a segment for each stream; None if streams share none, or if the plan comes from a file."""
     peak_requested_bytes: int
     peak_allocated_bytes: int
     peak_active_bytes: int

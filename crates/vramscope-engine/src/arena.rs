@@ -16,6 +16,7 @@ mod free_blocks;
 mod planned;
 mod requests;
 mod segments;
+mod shared;
 mod unmapped;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vramscope_basics::lock;
 
 pub use block::BlockKey;
-pub use planned::{NotPlaced, PlannedPlace};
+pub use planned::{NotPlaced, PlannedPlace, StreamUse};
 
 use crate::arena_key::{ArenaKey, PLANNED};
 use crate::core::Core;
@@ -36,6 +37,7 @@ use crate::pending::Pending;
 use crate::statistics::Tally;
 use block::{Block, BlockState, Segment};
 use free_blocks::FreeBlocks;
+use shared::SharedStreams;
 use unmapped::UnmappedBlocks;
 
 /// The memory of one pool on one stream. It lives as long as its engine or an allocated block refers to it.
@@ -129,6 +131,8 @@ struct ArenaState<Stack> {
     frees: u64,
     /// In an arena of planned requests: all blocks by address.
     planned: Option<BTreeMap<u64, BlockKey>>,
+    /// In an arena of planned requests whose streams share its segment: the streams.
+    shared: Option<Box<SharedStreams>>,
 }
 
 impl<Stack> Default for ArenaState<Stack> {
@@ -145,6 +149,7 @@ impl<Stack> Default for ArenaState<Stack> {
             next_id: 0,
             frees: 0,
             planned: None,
+            shared: None,
         }
     }
 }
@@ -327,12 +332,18 @@ impl<O: Observer> Arena<O> {
         }
     }
 
+    /// Returns the stream of an allocated block. It is that of [`key`](Self::key), unless streams share the segment of a plan.
+    #[inline]
+    pub fn stream_of(&self, block: BlockKey) -> u64 {
+        if self.key.pool == PLANNED { self.lock().stream_of(block) } else { self.key.stream }
+    }
+
     /// Records that `stream` also uses the block (`record_stream`).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the stream is unknown to the device, which then cannot wait for it.
     pub fn record_stream(&self, block: BlockKey, stream: u64) -> Result<(), DeviceError> {
-        if self.key.stream == stream {
+        if self.stream_of(block) == stream {
             return Ok(());
         }
         if let Some(handle) = self.observer().device_stream(stream)

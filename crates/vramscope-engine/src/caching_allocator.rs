@@ -42,7 +42,13 @@ use crate::statistics::Statistics;
 /// ```
 pub struct CachingAllocator {
     engine: Engine<Unobserved>,
-    plan: Option<Mutex<PlanFollower>>,
+    plan: Option<Followed>,
+}
+
+/// A plan and the position of the program in it.
+struct Followed {
+    plan: Arc<Plan>,
+    follower: Mutex<PlanFollower>,
 }
 
 /// An allocated block. Dropping it does not free it.
@@ -79,10 +85,11 @@ impl CachingAllocator {
         Ok(Self { engine: Engine::new(device, 0, policy, Unobserved)?, plan: None })
     }
 
-    /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream. All other
-    /// requests are served by the policy. On a device without virtual memory, no request is planned.
+    /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream, or for all if
+    /// they share one. All other requests are served by the policy. On a device without virtual memory, no request is planned.
     pub fn follow_plan(&mut self, plan: Arc<Plan>) {
-        self.plan = Some(Mutex::new(PlanFollower::new(plan)));
+        let follower = Mutex::new(PlanFollower::new(Arc::clone(&plan)));
+        self.plan = Some(Followed { plan, follower });
     }
 
     /// Whether a plan is followed.
@@ -92,26 +99,27 @@ impl CachingAllocator {
 
     /// Returns how the requests since [`follow_plan`](Self::follow_plan) were served; `None` without a plan.
     pub fn plan_use(&self) -> Option<PlanUse> {
-        self.plan.as_ref().map(|plan| lock(plan).usage)
+        let usage = self.plan.as_ref().map(|plan| lock(&plan.follower).usage)?;
+        Some(PlanUse { waits: self.engine.plan_waits(), ..usage })
     }
 
     /// Serves a request at its planned address, if the plan has one and it is available.
     fn malloc_planned(
         &self,
-        plan: &Mutex<PlanFollower>,
+        Followed { plan, follower }: &Followed,
         pool: PoolId,
         stream: u64,
         size: u64,
     ) -> Option<LiveBlock> {
         // A size that overflows exceeds every device and every plan.
         let bytes = size.checked_next_multiple_of(BLOCK_UNIT)?;
-        let mut follower = lock(plan);
+        let mut follower = lock(follower);
         if follower.take_release() {
             self.engine.release_cache().ok();
         }
         follower.set_exchanges(self.engine.plan_exchanges());
         let place = follower.place(pool, stream, bytes)?;
-        let arena = self.engine.arena(ArenaKey { pool: PLANNED, stream });
+        let arena = self.engine.arena(plan.arena(stream));
         let Ok(placed) = self.engine.malloc_planned(arena, place, size, None, &NoCallbacks);
         follower.usage.count_placed(bytes, placed.as_ref().err().copied());
         let grant = placed.ok()?;
@@ -138,8 +146,8 @@ impl CachingAllocator {
         }
         let arena = self.engine.arena(ArenaKey { pool, stream });
         let rounded = self.engine.policy().round_size(size);
-        let (grant, arena) = if self.plan.is_some() {
-            let planned = self.engine.arena(ArenaKey { pool: PLANNED, stream });
+        let (grant, arena) = if let Some(Followed { plan, .. }) = &self.plan {
+            let planned = self.engine.arena(plan.arena(stream));
             let served = self.engine.malloc_beside_plan(arena, planned, size, rounded, None, &NoCallbacks)?;
             (served.0, if served.1 { planned } else { arena })
         } else {
@@ -298,7 +306,7 @@ mod tests {
     fn plan() -> impl Strategy<Value = Plan> {
         let request = (1u64..9000, 0u32..2, prop::option::weighted(0.9, any::<u64>()));
         let requests = prop::collection::vec(request, 0..30);
-        (requests.clone(), requests, 1u64..8).prop_map(|(startup, step, pages)| {
+        (requests.clone(), requests, 1u64..8, any::<bool>()).prop_map(|(startup, step, pages, is_shared)| {
             let segment = pages * PAGE;
             let place = |(units, stream, at): (u64, u32, Option<u64>)| {
                 let size = (units * 512).min(segment);
@@ -306,7 +314,11 @@ mod tests {
                 PlannedRequest { size, stream, offset }
             };
             let place = |list: Vec<_>| list.into_iter().map(place).collect();
-            Plan::new(vec![segment; 2], place(startup), place(step)).unwrap()
+            if is_shared {
+                Plan::shared(segment, place(startup), place(step)).unwrap()
+            } else {
+                Plan::new(vec![segment; 2], place(startup), place(step)).unwrap()
+            }
         })
     }
 

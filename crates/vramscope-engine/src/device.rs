@@ -38,6 +38,12 @@ pub trait Device: Send + Sync {
         true
     }
 
+    /// Whether work on `stream` is captured into a CUDA graph, or this is not known (`cudaStreamIsCapturing`).
+    fn is_capturing(&self, stream: u64) -> bool {
+        let _ = stream;
+        false
+    }
+
     /// Waits for all work on the device (`cudaDeviceSynchronize`).
     ///
     /// # Errors
@@ -61,6 +67,24 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// If the work itself failed.
     fn synchronize(&self, event: EventId) -> Result<(), DeviceError>;
+
+    /// Makes all later work on `stream` wait for the work before the event (`cudaStreamWaitEvent`). The caller does not wait, and the event
+    /// stays.
+    ///
+    /// # Errors
+    /// If the device does not know the stream or the event, or has no such call. A pool then gives the stream other memory.
+    fn wait_event(&self, stream: u64, event: EventId) -> Result<(), DeviceError> {
+        let _ = (stream, event);
+        Err(DeviceError::Unsupported("this device cannot make a stream wait for another one".to_owned()))
+    }
+
+    /// Destroys an event that may not be complete (`cudaEventDestroy`). Work that waits for it still does.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    fn discard_event(&self, event: EventId) -> Result<(), DeviceError> {
+        self.event_done(event).map(drop)
+    }
 }
 
 /// Reserves address ranges and maps memory into them (`cuMemAddressReserve`, `cuMemMap`). Sizes are in bytes.

@@ -327,6 +327,13 @@ impl<O: Observer> Engine<O> {
         self.exchanges.load(Ordering::Relaxed)
     }
 
+    /// Returns how many requests so far got memory of a plan that another stream used last, so that their streams wait for it on the
+    /// device.
+    pub fn plan_waits(&self) -> u64 {
+        let planned = self.arenas.iter().filter(|arena| arena.key().pool == PLANNED);
+        planned.map(|arena| arena.lock().waits()).sum()
+    }
+
     /// Takes all locks except the lock of the device's accounts.
     pub fn lock_all(&self) -> LockedEngine<'_, O> {
         let ledger = lock(&self.ledger);

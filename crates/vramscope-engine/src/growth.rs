@@ -47,7 +47,7 @@ impl<O: Observer> Drop for HeldBlock<'_, O> {
 struct Growth<'a, O: Observer> {
     engine: &'a Engine<O>,
     arena: &'a Arc<Arena<O>>,
-    /// The arena of a plan on the same stream. Its free memory is the last resort.
+    /// The arena of the plan's blocks on the same stream. Its free memory is the last resort.
     planned: Option<&'a Arc<Arena<O>>>,
     class: Class,
     rounded: u64,
@@ -163,7 +163,7 @@ impl<'a, O: Observer> Growth<'a, O> {
             }
         }
         if let Some(arena) = self.planned
-            && let Some(block) = arena.lock().hold_unplanned(self.rounded)
+            && let Some(block) = arena.lock().hold_unplanned(self.rounded, self.arena.key().stream)
         {
             return Ok(HeldBlock { arena, block });
         }

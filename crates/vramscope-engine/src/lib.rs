@@ -22,7 +22,8 @@
 //!   behavior. The analysis reads recordings with the same policies.
 //! - `arena`: segments, and blocks in lists without gaps. `requests` allocates and frees; a cached block needs only `find` and
 //!   `commit`. `blocks` keeps the list of blocks, `segments` takes and releases device memory, and `free_blocks` has the search order.
-//!   `expandable` grows segments page by page, at the place that `unmapped` finds. `planned` places blocks at the addresses of a plan.
+//!   `expandable` grows segments page by page, at the place that `unmapped` finds. `planned` places blocks at the addresses of a plan, and
+//!   `shared` orders the streams that share them.
 //! - `growth`: one function with all steps, in order, for a request that no cached block can serve: callbacks, garbage collection,
 //!   limit, device, freeing the cache, out of memory. An error or a panic frees the unfinished block (`HeldBlock`).
 //! - `plan`: planned requests, and the position of a program among them.
@@ -30,6 +31,7 @@
 //!   existed before the first step.
 //! - `statistics`: exact peaks of a device whose arenas share no lock. `summary`: statistics of the small and the large pool, computed
 //!   on request.
+//! - `ranges`: values of byte ranges.
 //! - `core`: state that arenas share, and the device's accounts. A call to the device and its event in the history happen under one lock.
 //! - `observer`: the interface between an engine and the program around it. `Unobserved` costs nothing.
 
@@ -48,6 +50,7 @@ mod observer;
 mod pending;
 mod plan;
 mod policy;
+mod ranges;
 mod start;
 mod statistics;
 mod summary;
@@ -55,7 +58,7 @@ mod table;
 mod virtual_device;
 
 pub use address_space::AddressSpace;
-pub use arena::{Arena, BlockKey, Grant, NotPlaced, PlannedPlace};
+pub use arena::{Arena, BlockKey, Grant, NotPlaced, PlannedPlace, StreamUse};
 pub use arena_key::{ArenaKey, PLANNED};
 pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock};
 pub use callbacks::{AllocCallbacks, NoCallbacks};

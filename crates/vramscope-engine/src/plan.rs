@@ -9,12 +9,17 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_trace::PoolId;
 
-use crate::arena::{NotPlaced, PlannedPlace};
+use crate::arena::{NotPlaced, PlannedPlace, StreamUse};
+use crate::arena_key::{ArenaKey, PLANNED};
 use crate::device::DEVICE_PAGE;
 use crate::policy::BLOCK_UNIT;
+use crate::ranges::Ranges;
 
-/// The format of a plan in a file. A reader refuses other versions.
+/// The format of a plan in a file, if each stream has its own segment. A reader refuses unknown versions.
 const VERSION: u32 = 1;
+
+/// The format of a plan whose streams share one segment. Readers that know only version 1 refuse it.
+const SHARED_VERSION: u32 = 2;
 
 /// Upper bound of a segment, in bytes; no device is larger.
 const LARGEST: u64 = 1 << 50;
@@ -29,6 +34,17 @@ pub struct Plan {
     segments: Vec<u64>,
     startup: Vec<PlannedRequest>,
     step: Vec<PlannedRequest>,
+    /// If the streams share one segment: the requests at places of other streams.
+    shared: Option<SharedPlaces>,
+}
+
+/// The requests of a plan whose places other streams use too. This follows from the places, so a file does not have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct SharedPlaces {
+    /// Whether the place of each request is used by another stream next.
+    handed_over: Vec<bool>,
+    /// Number of requests of a step at places that another stream used last; without a step, of all requests.
+    waits: usize,
 }
 
 /// One request of a plan.
@@ -38,7 +54,7 @@ pub struct PlannedRequest {
     pub size: u64,
     /// The stream, numbered in the order of first use from 1; 0 is the default stream.
     pub stream: u32,
-    /// First byte of the block in the stream's segment. `None` if the plan leaves the request to the allocator.
+    /// First byte of the block in the stream's segment, or in that of all streams. `None` if the plan leaves the request to the allocator.
     pub offset: Option<u64>,
 }
 
@@ -46,8 +62,11 @@ pub struct PlannedRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadPlan {
     /// The file has another version of the format.
-    #[error("version {0} of plans is unknown; this vramscope reads version {VERSION}")]
+    #[error("version {0} of plans is unknown; this vramscope reads versions {VERSION} and {SHARED_VERSION}")]
     Version(u32),
+    /// A plan whose streams share a segment has none, or several.
+    #[error("version {SHARED_VERSION} of plans has one segment, not {0}")]
+    Segments(usize),
     /// A segment is empty, too large, or not whole pages.
     #[error("segment {0} is not from 1 to 2^50 bytes in pages of 2 MiB")]
     Segment(usize),
@@ -79,13 +98,54 @@ impl Plan {
         }
         for (part, requests) in [("startup", &startup), ("step", &step)] {
             for (index, request) in requests.iter().enumerate() {
-                request.check(&segments).map_err(|why| BadPlan::Request { part, index, why })?;
+                let segment = segments.get(request.stream as usize).copied();
+                request.check(segment).map_err(|why| BadPlan::Request { part, index, why })?;
             }
         }
-        Ok(Self { segments, startup, step })
+        Ok(Self { segments, startup, step, shared: None })
     }
 
-    /// Size in bytes of the segment of each stream; 0 if the stream has no planned block.
+    /// Like [`new`](Self::new), for streams that share one segment of this size in bytes. A block at a place that another stream used
+    /// before makes its stream wait for that one.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn shared(
+        segment: u64,
+        startup: Vec<PlannedRequest>,
+        step: Vec<PlannedRequest>,
+    ) -> Result<Self, BadPlan> {
+        // Requests are checked as if all were on one stream.
+        let on_one =
+            |list: &[PlannedRequest]| list.iter().map(|r| PlannedRequest { stream: 0, ..*r }).collect();
+        let checked = Self::new(vec![segment], on_one(&startup), on_one(&step))?;
+        let shared = Some(SharedPlaces::of(&startup, &step));
+        Ok(Self { segments: checked.segments, startup, step, shared })
+    }
+
+    /// Whether the streams share one segment.
+    pub fn shares_streams(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Returns the number of requests of a step that get memory which another stream used last; without a step, of all requests. 0 if the
+    /// streams share no memory. Each makes its stream wait for the other one on the GPU.
+    pub fn waits(&self) -> usize {
+        self.shared.as_ref().map_or(0, |shared| shared.waits)
+    }
+
+    /// Returns the arena of the planned blocks of a stream. Streams that share a segment have that of the default stream.
+    pub fn arena(&self, stream: u64) -> ArenaKey {
+        ArenaKey { pool: PLANNED, stream: if self.shares_streams() { 0 } else { stream } }
+    }
+
+    /// The size of the segment of a stream in bytes.
+    fn segment_of(&self, stream: u32) -> u64 {
+        let index = if self.shares_streams() { 0 } else { stream as usize };
+        self.segments.get(index).copied().unwrap_or(0)
+    }
+
+    /// Size in bytes of the segment of each stream, 0 if the stream has no planned block; or of the one segment that the streams share.
     pub fn segments(&self) -> &[u64] {
         &self.segments
     }
@@ -121,12 +181,37 @@ impl Plan {
     }
 }
 
+impl SharedPlaces {
+    /// Finds the requests at places of other streams. The requests of the step are visited twice: its first requests follow those before
+    /// the steps once, and then its own last ones.
+    fn of(startup: &[PlannedRequest], step: &[PlannedRequest]) -> Self {
+        let positions = startup.len()..startup.len() + step.len();
+        let visits = startup.iter().enumerate().chain(positions.clone().zip(step)).chain(positions.zip(step));
+        let mut handed_over = vec![false; startup.len() + step.len()];
+        let mut waits = 0;
+        // The position and the stream of the last request at each byte.
+        let mut last: Ranges<(usize, u32)> = Ranges::default();
+        for (visit, (position, request)) in visits.enumerate() {
+            let Some(offset) = request.offset else { continue };
+            let before = last.replace(offset, offset + request.size, (position, request.stream));
+            let mut is_other = false;
+            for (other, _) in before.into_iter().filter(|&(_, stream)| stream != request.stream) {
+                is_other = true;
+                handed_over[other] = true;
+            }
+            let counts = step.is_empty() || visit >= handed_over.len();
+            waits += usize::from(is_other && counts);
+        }
+        Self { handed_over, waits }
+    }
+}
+
 impl PlannedRequest {
-    fn check(&self, segments: &[u64]) -> Result<(), &'static str> {
+    fn check(&self, segment: Option<u64>) -> Result<(), &'static str> {
         if self.size == 0 || self.size > LARGEST || !self.size.is_multiple_of(BLOCK_UNIT) {
             return Err("the size is not from 512 bytes to 2^50 bytes in units of 512 bytes");
         }
-        let segment = *segments.get(self.stream as usize).ok_or("the stream has no segment")?;
+        let segment = segment.ok_or("the stream has no segment")?;
         let Some(offset) = self.offset else { return Ok(()) };
         if !offset.is_multiple_of(BLOCK_UNIT) {
             return Err("the offset is not a multiple of 512 bytes");
@@ -159,13 +244,17 @@ impl TryFrom<PlanFile> for Plan {
     type Error = BadPlan;
 
     fn try_from(file: PlanFile) -> Result<Self, BadPlan> {
-        if file.vramscope_plan != VERSION {
-            return Err(BadPlan::Version(file.vramscope_plan));
-        }
         let requests = |list: Vec<(u64, u32, Option<u64>)>| {
             list.into_iter().map(|(size, stream, offset)| PlannedRequest { size, stream, offset }).collect()
         };
-        Self::new(file.segments, requests(file.startup), requests(file.step))
+        match (file.vramscope_plan, &file.segments[..]) {
+            (VERSION, _) => Self::new(file.segments, requests(file.startup), requests(file.step)),
+            (SHARED_VERSION, &[segment]) => {
+                Self::shared(segment, requests(file.startup), requests(file.step))
+            }
+            (SHARED_VERSION, segments) => Err(BadPlan::Segments(segments.len())),
+            (version, _) => Err(BadPlan::Version(version)),
+        }
     }
 }
 
@@ -175,7 +264,7 @@ impl From<Plan> for PlanFile {
             list.into_iter().map(|r| (r.size, r.stream, r.offset)).collect::<Vec<_>>()
         };
         Self {
-            vramscope_plan: VERSION,
+            vramscope_plan: if plan.shares_streams() { SHARED_VERSION } else { VERSION },
             segments: plan.segments,
             startup: rows(plan.startup),
             step: rows(plan.step),
@@ -196,6 +285,9 @@ pub struct PlanUse {
     pub in_use: Served,
     /// Requests without memory at their planned place.
     pub no_memory: Served,
+    /// Number of requests that got memory of the plan which another stream used last, so that their stream waits for that one on the
+    /// GPU. They count as one of the outcomes too.
+    pub waits: u64,
 }
 
 /// A number of requests and their bytes.
@@ -391,12 +483,13 @@ impl PlanFollower {
         if pool != PoolId::default() {
             return Planned::Differs;
         }
-        let stream = self.number_of(stream);
-        self.recent[self.count % WINDOW] = key(size, stream);
+        let number = self.number_of(stream);
+        self.recent[self.count % WINDOW] = key(size, number);
         self.count += 1;
         let (startup, step) = (self.plan.startup.len(), self.plan.step.len());
         let length = if step > 0 { step } else { startup };
-        let expected = self.plan.at(self.next).filter(|r| r.size == size && r.stream == stream).copied();
+        let expected = self.plan.at(self.next).filter(|r| r.size == size && r.stream == number).copied();
+        let position = self.next;
         let is_first = expected.is_some() && self.next == startup;
         if expected.is_some() {
             self.next = self.plan.after(self.next);
@@ -412,8 +505,12 @@ impl PlanFollower {
             return Planned::Differs;
         }
         let Some(PlannedRequest { offset, .. }) = expected else { return Planned::Differs };
-        let segment = self.plan.segments.get(stream as usize).copied().unwrap_or(0);
-        offset.map_or(Planned::Left, |offset| Planned::At(PlannedPlace { offset, size, segment }))
+        let segment = self.plan.segment_of(number);
+        let shared_by = self.plan.shared.as_ref().map(|shared| StreamUse {
+            stream,
+            is_handed_over: shared.handed_over.get(position).copied().unwrap_or(false),
+        });
+        offset.map_or(Planned::Left, |offset| Planned::At(PlannedPlace { offset, size, segment, shared_by }))
     }
 
     /// The place of the next request, if the plan has one. Counts all other requests.
@@ -609,6 +706,25 @@ mod tests {
             assert!(matches!(planned, Planned::At(_)), "{stream:#x}");
         }
         assert_eq!(follower.request(PoolId(0, 1), 0x77, 512), Planned::Differs);
+    }
+
+    #[test]
+    fn a_plan_names_the_requests_at_places_of_other_streams() {
+        let on = |stream, offset| PlannedRequest { size: 512, stream, offset };
+        let startup = vec![on(0, Some(0)), on(1, Some(512)), on(1, None)];
+        // The last request of the step hands its place over to the first one of the next step.
+        let step = vec![on(1, Some(0)), on(1, Some(512)), on(1, Some(0)), on(0, Some(0))];
+        let plan = Plan::shared(PAGE, startup.clone(), step).unwrap();
+        let shared = plan.shared.as_ref().unwrap();
+        assert_eq!(shared.handed_over, [true, false, false, false, false, true, true]);
+        assert_eq!((plan.waits(), plan.shares_streams(), plan.bytes()), (2, true, PAGE));
+        // A block over several places.
+        let large = PlannedRequest { size: 1024, stream: 2, offset: Some(0) };
+        let plan = Plan::shared(PAGE, [startup, vec![large]].concat(), Vec::new()).unwrap();
+        assert_eq!(plan.shared.as_ref().unwrap().handed_over, [true, true, false, false]);
+        assert_eq!(plan.waits(), 1);
+        let separate = Plan::new(vec![PAGE; 3], plan.startup().to_vec(), Vec::new()).unwrap();
+        assert_eq!((separate.waits(), separate.shares_streams()), (0, false));
     }
 
     #[test]

@@ -163,6 +163,15 @@ impl Device for VirtualDevice {
         lock(&self.state).waiting.remove(&event);
         Ok(())
     }
+
+    fn wait_event(&self, _stream: u64, _event: EventId) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn discard_event(&self, event: EventId) -> Result<(), DeviceError> {
+        lock(&self.state).waiting.remove(&event);
+        Ok(())
+    }
 }
 
 impl VirtualMemory for VirtualDevice {

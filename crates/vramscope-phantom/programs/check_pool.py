@@ -6,7 +6,8 @@ Each workload runs on phantom GPUs, with default settings and with expandable se
 once with `vramscope.torch.use_pool` and the pool's history. Every event has to have the same action, size and stream, and the same
 place: the number of its segment in the order of their creation, and the offset in this segment. The counters of measure.py have to be
 equal too. Then it runs with a plan that `vramscope plan` makes from the default run, in the checking mode. It has to reserve as much as
-the replay of the plan predicts, and all its requests have to be at their places. Prints a row for each run, and exits with 1 if any
+the replay of the plan predicts, and all its requests have to be at their places. A workload on several streams also runs with a plan whose
+streams share memory. Prints a row for each run, and exits with 1 if any
 fails.
 
 PYTHON has PyTorch, and PYTHONPATH the package vramscope.
@@ -18,6 +19,7 @@ import os
 import pathlib
 import pickle
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,8 @@ SETTINGS = {"default": "", "expandable": "expandable_segments:True"}
 ARGUMENTS = {"resnet50": ["--iterations", "2"]}
 # A file has the plan of one device.
 WITHOUT_PLAN = ["two_gpus"]
+# These also run with a plan whose streams share memory.
+OF_SEVERAL_STREAMS = ["streams"]
 SECONDS = 900
 
 
@@ -61,13 +65,16 @@ def runs(arguments, workload, folder):
         wrong += [f"{key} is {found[key]}, not {expected[key]}" for key in expected if found[key] != expected[key]]
         yield name, wrong, theirs, expected
         if name == "default" and workload not in WITHOUT_PLAN:
+            shutil.copyfile(folder / "run.pickle", folder / "default.pickle")
             yield "plan", *planned(arguments, workload, folder)
+            if workload in OF_SEVERAL_STREAMS:
+                yield "shared", *planned(arguments, workload, folder, "--share-streams")
 
 
-def planned(arguments, workload, folder):
+def planned(arguments, workload, folder, *options):
     """The differences of a run with a plan from its prediction, its events and its counters."""
     plan = folder / "run.plan"
-    command = [arguments.vramscope, "plan", folder / "run.pickle", "--output", plan, "--json", "--device", "0"]
+    command = [arguments.vramscope, "plan", folder / "default.pickle", "--output", plan, "--json", "--device", "0", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     predicted = json.loads(done.stdout)["devices"][0]["plan"]
@@ -76,6 +83,8 @@ def planned(arguments, workload, folder):
     wrong = []
     if found["peak_reserved"] != predicted["peak_reserved_bytes"]:
         wrong.append(f"reserved {found['peak_reserved']} bytes, not {predicted['peak_reserved_bytes']}")
+    if found["plan_waits"] != predicted["waits"]:
+        wrong.append(f"{found['plan_waits']} requests wait, not {predicted['waits']}")
     names = {"planned": "planned", "left": "left_to_allocator", "differing": "differing", "in_use": "in_use"}
     for name, key in names.items():
         expected = [predicted[key]["requests"], predicted[key]["bytes"]]
@@ -160,7 +169,7 @@ def inside(allocator, folder, program, *arguments):
     dump = pool.dump_snapshot if pool else torch.cuda.memory._dump_snapshot
     dump(f"{folder}/run.pickle")
     if allocator == "plan":
-        print(json.dumps({"plan_use": pool.plan_use()}))
+        print(json.dumps({"plan_use": pool.plan_use(), "plan_waits": pool.plan_waits()}))
 
 
 if __name__ == "__main__":

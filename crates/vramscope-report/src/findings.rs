@@ -133,6 +133,14 @@ pub fn plan(d: &DeviceReplay) -> Vec<String> {
         None => format!("{} before its step, and {} that repeat", counted(startup, "request"), count(step)),
     };
     let mut told = vec![format!("The plan has {repeats}. Its segments have {}.", bytes(p.plan.bytes()))];
+    if p.plan.shares_streams() {
+        let each = if step > 0 { " of each step" } else { "" };
+        told.push(format!(
+            "Streams share them. {}{each} get memory that another stream used last, so their streams wait for that one on the GPU, and may \
+             overlap less.",
+            counted(p.plan.waits() as u64, "request")
+        ));
+    }
     let (all, planned) = (p.usage.all(), p.usage.planned);
     told.push(format!(
         "{} of {} and {} of their bytes are at planned places.",

@@ -164,7 +164,7 @@ const LARGEST_PLAN: u64 = 256 << 20;
 /// The file cannot be read, is too large, or has no valid plan.
 pub fn plan(text: &str) -> Result<PlanSource, String> {
     if text == AUTO {
-        return Ok(PlanSource::Recording);
+        return Ok(PlanSource::Recording { share_streams: false });
     }
     let mut read = Vec::new();
     let file = File::open(text).map_err(|e| format!("cannot read the plan: {e}"))?;
@@ -180,7 +180,7 @@ pub fn plan(text: &str) -> Result<PlanSource, String> {
 /// Takes `auto`. Requests in JSON read no files.
 fn plan_in_json(text: &str) -> Result<PlanSource, String> {
     if text == AUTO {
-        return Ok(PlanSource::Recording);
+        return Ok(PlanSource::Recording { share_streams: false });
     }
     Err("only \"auto\"; a plan in a file is read by the command and by Python".to_owned())
 }

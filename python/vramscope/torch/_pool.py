@@ -40,6 +40,14 @@ class _Requests:
         """
         return self._native.plan_use(_index(device))
 
+    def plan_waits(self, device: torch.device | str | int | None = None) -> int:
+        """Returns the number of requests of a device that made their streams wait for others.
+
+        These are requests that got memory of the plan which another stream used last. The count is 0 without a plan
+        whose streams share memory.
+        """
+        return self._native.plan_waits(_index(device))
+
     def record_history(self, max_entries: int = 1_000_000) -> None:
         """Records every request from now on, without stacks, and at most `max_entries` events of each device.
 
@@ -85,7 +93,13 @@ _pool: Pool | None = None
 _allocator: Any = None
 
 
-def use_pool(settings: str | None = None, *, plan: str | os.PathLike[str] | None = None, check: bool = False) -> Pool:
+def use_pool(
+    settings: str | None = None,
+    *,
+    plan: str | os.PathLike[str] | None = None,
+    share_streams: bool = False,
+    check: bool = False,
+) -> Pool:
     """Makes vramscope's pool the allocator of PyTorch's CUDA tensors, until the process ends.
 
     The pool has the rules of the installed PyTorch release. `settings` has the form of PYTORCH_CUDA_ALLOC_CONF; by
@@ -94,7 +108,12 @@ def use_pool(settings: str | None = None, *, plan: str | os.PathLike[str] | None
     `plan` is a file of `vramscope plan`. Requests that follow it get their planned addresses, and all others are served
     by the rules. `plan="auto"` plans the step that the program repeats, once it has repeated it; `expandable_segments`
     is then on, if the settings do not turn it off. `check=True` compares each block with all others in use, and raises
-    RuntimeError if two overlap.
+    RuntimeError if two overlap, or if a stream gets memory that another stream used last without waiting for it.
+
+    `share_streams=True` lets the streams share the memory of `plan="auto"`, if the plan then has fewer bytes. A file
+    has this property from `vramscope plan --share-streams`. A stream that gets memory which another stream used last
+    waits for it on the GPU, so their work may overlap less. Streams of other libraries must then exist until the
+    process ends.
 
     `torch.cuda.memory_stats`, `memory_summary` and similar functions report on the pool. PyTorch refuses these for
     every other allocator: `torch.cuda.MemPool`, `_record_memory_history` and sharing of tensors with other processes.
@@ -106,7 +125,7 @@ def use_pool(settings: str | None = None, *, plan: str | os.PathLike[str] | None
     global _pool
     if torch.cuda.is_initialized():
         raise VramscopeError("PyTorch has used a GPU already; call use_pool before the first tensor on a GPU")
-    native, allocator = _native_pool(settings, plan, check)
+    native, allocator = _native_pool(settings, plan, share_streams, check)
     try:
         torch._C._cuda_changeCurrentAllocator(allocator)
     except RuntimeError as error:
@@ -122,14 +141,18 @@ def has_pool() -> bool:
 
 
 def mem_pool(
-    settings: str | None = None, *, plan: str | os.PathLike[str] | None = None, all_threads: bool = False
+    settings: str | None = None,
+    *,
+    plan: str | os.PathLike[str] | None = None,
+    share_streams: bool = False,
+    all_threads: bool = False,
 ) -> MemPool:
     """Returns a pool for a part of a program, like `torch.cuda.MemPool`: requests within `with pool:` are its own.
 
-    Call `use_pool` first. `settings` and `plan` are those of `use_pool`, and hold for this part of the program only. No
-    memory moves between the pool and the rest of the program, except when a request would fail: then all others release
-    their free memory. Tensors of the pool may live longer than `with pool:`. Requests during the capture of a CUDA
-    graph belong to the graph.
+    Call `use_pool` first. `settings`, `plan` and `share_streams` are those of `use_pool`, and hold for this part of the
+    program only. No memory moves between the pool and the rest of the program, except when a request would fail: then
+    all others release their free memory. Tensors of the pool may live longer than `with pool:`. Requests during the
+    capture of a CUDA graph belong to the graph.
 
     The pool serves the thread that enters it; with `all_threads=True`, all threads that are in no pool of their own,
     such as those of a backward pass.
@@ -139,7 +162,7 @@ def mem_pool(
     if _pool is None:
         raise VramscopeError("call vramscope.torch.use_pool() at the start of the program; or see segment_allocator()")
     torch.cuda.init()
-    return MemPool(_pool._whole.part(_settings(settings), plan), all_threads)
+    return MemPool(_pool._whole.part(_settings(settings), plan, share_streams), all_threads)
 
 
 def segment_allocator(settings: str | None = None, *, check: bool = False) -> Any:
@@ -153,20 +176,22 @@ def segment_allocator(settings: str | None = None, *, check: bool = False) -> An
     global _allocator
     if _allocator is None:
         torch.cuda.init()
-        native, _allocator = _native_pool(settings, None, check)
+        native, _allocator = _native_pool(settings, None, False, check)
         native.serve_segments(torch.cuda.device_count())
     elif settings is not None or check:
         raise VramscopeError("this process has a pool already")
     return _allocator
 
 
-def _native_pool(settings: str | None, plan: str | os.PathLike[str] | None, check: bool) -> tuple[TorchPool, Any]:
+def _native_pool(
+    settings: str | None, plan: str | os.PathLike[str] | None, share_streams: bool, check: bool
+) -> tuple[TorchPool, Any]:
     """Creates the pool of this process, and PyTorch's object for its functions."""
     try:
         from vramscope._native import TorchPool
     except ImportError:
         raise VramscopeError("vramscope's pool for PyTorch works on Linux only") from None
-    native = TorchPool(_release(), _settings(settings), plan, check)
+    native = TorchPool(_release(), _settings(settings), plan, share_streams, check)
     functions = native.functions()
     allocator = torch._C._cuda_customAllocator(functions.pop("malloc"), functions.pop("free"))
     for setter, address in functions.items():

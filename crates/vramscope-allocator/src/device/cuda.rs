@@ -121,6 +121,11 @@ impl CudaDevice {
         Ok(CurrentContext { mode: exchange_capture_mode(relaxed) })
     }
 
+    /// Whether a stream is a built-in one or in the table of live streams.
+    fn is_known(state: &DriverObjects, stream: u64) -> bool {
+        stream <= LAST_BUILT_IN_STREAM || state.streams.contains_key(&stream)
+    }
+
     fn location(&self) -> sys::CUmemLocation {
         sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: self.ordinal }
     }
@@ -203,6 +208,12 @@ fn start() -> Result<(), DeviceError> {
     result::init().map_err(failed("cuInit"))
 }
 
+fn foreign_stream(stream: u64) -> DeviceError {
+    DeviceError::Unsupported(format!(
+        "stream {stream:#x} does not belong to this device; pass it to adopt_stream first"
+    ))
+}
+
 fn failed(call: &'static str) -> impl Fn(DriverError) -> DeviceError {
     move |e| DeviceError::Driver {
         call,
@@ -253,7 +264,20 @@ impl Device for CudaDevice {
     }
 
     fn knows_stream(&self, stream: u64) -> bool {
-        stream <= LAST_BUILT_IN_STREAM || lock(&self.state).streams.contains_key(&stream)
+        Self::is_known(&lock(&self.state), stream)
+    }
+
+    fn is_capturing(&self, stream: u64) -> bool {
+        let Ok(_current) = self.make_current() else { return true };
+        if !Self::is_known(&lock(&self.state), stream) {
+            return true;
+        }
+        let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let mut status = none;
+        let stream = std::ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: the stream is a built-in one or in the table of live streams; the pointer points to a live value.
+        let answer = unsafe { sys::cuStreamIsCapturing(stream, &mut status) }.result();
+        answer.is_err() || status != none
     }
 
     fn synchronize_device(&self) -> Result<(), DeviceError> {
@@ -264,10 +288,8 @@ impl Device for CudaDevice {
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
         let _current = self.make_current()?;
         let mut state = lock(&self.state);
-        if stream > LAST_BUILT_IN_STREAM && !state.streams.contains_key(&stream) {
-            return Err(DeviceError::Unsupported(format!(
-                "stream {stream:#x} does not belong to this device; pass it to adopt_stream first"
-            )));
+        if !Self::is_known(&state, stream) {
+            return Err(foreign_stream(stream));
         }
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
             .map_err(failed("cuEventCreate"))?;
@@ -312,6 +334,33 @@ impl Device for CudaDevice {
             let waited = result::event::synchronize(raw).map_err(failed("cuEventSynchronize"));
             waited.and(result::event::destroy(raw).map_err(failed("cuEventDestroy")))
         }
+    }
+
+    fn wait_event(&self, stream: u64, event: EventId) -> Result<(), DeviceError> {
+        let _current = self.make_current()?;
+        let state = lock(&self.state);
+        if !Self::is_known(&state, stream) {
+            return Err(foreign_stream(stream));
+        }
+        if !state.events.contains(&event.0) {
+            return Err(DeviceError::Unsupported("the event does not belong to this device".to_owned()));
+        }
+        let stream = std::ptr::with_exposed_provenance_mut(stream as usize);
+        let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the stream is a built-in one or in the table of live streams, and `state.events` says that the event is alive.
+        unsafe { result::stream::wait_event(stream, raw, flags) }.map_err(failed("cuStreamWaitEvent"))
+    }
+
+    fn discard_event(&self, event: EventId) -> Result<(), DeviceError> {
+        let _current = self.make_current()?;
+        if !lock(&self.state).events.remove(&event.0) {
+            return Ok(());
+        }
+        let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
+        // SAFETY: the event was in `state.events`, so it is alive; it was removed, so it is never used again. The driver frees an event
+        // that is not complete once it is.
+        unsafe { result::event::destroy(raw) }.map_err(failed("cuEventDestroy"))
     }
 }
 

@@ -84,6 +84,10 @@ impl Device for HostDevice {
     fn synchronize(&self, _event: EventId) -> Result<(), DeviceError> {
         Ok(())
     }
+
+    fn wait_event(&self, _stream: u64, _event: EventId) -> Result<(), DeviceError> {
+        Ok(())
+    }
 }
 
 impl Drop for HostDevice {

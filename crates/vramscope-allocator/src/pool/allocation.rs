@@ -69,7 +69,7 @@ impl Allocation {
 
     /// Returns the raw stream as passed to the allocation.
     pub fn stream(&self) -> u64 {
-        let stream = self.arena.key().stream;
+        let stream = self.block.map_or(self.arena.key().stream, |block| self.arena.stream_of(block));
         if threads::is_own_stream(stream) { threads::STREAM_PER_THREAD } else { stream }
     }
 
@@ -85,7 +85,7 @@ impl Allocation {
         if stream != threads::STREAM_PER_THREAD {
             return self.arena.record_stream(block, stream);
         }
-        if self.arena.key().stream == threads::own_stream() {
+        if self.arena.stream_of(block) == threads::own_stream() {
             return Ok(());
         }
         self.arena.record_stream(block, threads::use_by_this_thread())

@@ -8,7 +8,7 @@ use vramscope_trace::PoolId;
 
 use vramscope_engine::{
     ArenaKey, AtPeak, BLOCK_UNIT, DeviceError, Engine, FreeMemoryCallback, MemoryInfo, MemorySummary,
-    OutOfMemory, PLANNED, Plan, PlanFollower, PlanUse, Policy, ScopeKey, ScopePeaks, Statistics,
+    OutOfMemory, Plan, PlanFollower, PlanUse, Policy, ScopeKey, ScopePeaks, Statistics,
 };
 
 use super::pool_observer::PoolObserver;
@@ -26,11 +26,17 @@ pub struct DevicePool {
     pub(super) engine: Arc<Engine<PoolObserver>>,
     pub(super) pool: Weak<super::Inner>,
     /// The plan that requests follow.
-    plan: OnceLock<Mutex<PlanFollower>>,
+    plan: OnceLock<Followed>,
     /// Bytes of a plan that a running program joins, until its memory was compared with that of the rules.
     joined: AtomicU64,
     /// Whether the rules need less memory than the plan.
     plan_dropped: AtomicBool,
+}
+
+/// A plan, and the position of the program in it.
+struct Followed {
+    plan: Arc<Plan>,
+    follower: Mutex<PlanFollower>,
 }
 
 impl DevicePool {
@@ -158,7 +164,7 @@ impl DevicePool {
     #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
     fn malloc_by_plan(
         &self,
-        plan: &Mutex<PlanFollower>,
+        Followed { plan, follower: plan_follower }: &Followed,
         key: ArenaKey,
         size: u64,
         rounded: u64,
@@ -166,21 +172,21 @@ impl DevicePool {
         hooks: Option<&AllocationHooks>,
         stack: Option<StackKey>,
     ) -> Result<Allocation, AllocError> {
-        let planned = self.engine.arena(ArenaKey { pool: PLANNED, stream: key.stream });
+        let planned = self.engine.arena(plan.arena(key.stream));
         // A size that overflows exceeds every device and every plan.
         if let Some(bytes) = size.checked_next_multiple_of(BLOCK_UNIT) {
-            let mut follower = lock(plan);
+            let mut follower = lock(plan_follower);
             if !self.engine.is_capturing() && follower.take_release() {
                 drop(follower);
                 self.release_for_plan();
-                follower = lock(plan);
+                follower = lock(plan_follower);
             }
             follower.set_exchanges(self.engine.plan_exchanges());
             let place = follower.place(key.pool, key.stream, bytes);
             drop(follower);
             if let Some(place) = place.filter(|_| !self.plan_dropped.load(Ordering::Relaxed)) {
                 let placed = self.engine.malloc_planned(planned, place, size, stack, &DeviceHooks(hooks))?;
-                lock(plan).usage.count_placed(bytes, placed.as_ref().err().copied());
+                lock(plan_follower).usage.count_placed(bytes, placed.as_ref().err().copied());
                 if let Ok(grant) = placed {
                     return Ok(Allocation::new(planned, grant, at_malloc));
                 }
@@ -318,12 +324,14 @@ impl DevicePool {
         self.engine.end_capture();
     }
 
-    /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream. All other
-    /// requests are served as without a plan. A program that differs from its plan in as many requests as half a step runs without it,
-    /// until whole steps match again; at each such change, the pool releases its cache. On a device without virtual memory, no request is
-    /// planned. Only the first plan counts; returns false for any other.
+    /// Serves all later requests that follow `plan` from their planned addresses, in one expandable segment for each stream, or for all if
+    /// they share one. A request at a place that another stream used last makes its stream wait for that one on the device; the stream has
+    /// to exist as long as the pool. All other requests are served as without a plan. A program that differs from its plan in as many
+    /// requests as half a step runs without it, until whole steps match again; at each such change, the pool releases its cache. On a device
+    /// without virtual memory, no request is planned. Only the first plan counts; returns false for any other.
     pub fn follow_plan(&self, plan: Arc<Plan>) -> bool {
-        self.plan.set(Mutex::new(PlanFollower::new(plan))).is_ok()
+        let follower = Mutex::new(PlanFollower::new(Arc::clone(&plan)));
+        self.plan.set(Followed { plan, follower }).is_ok()
     }
 
     /// Like [`follow_plan`](Self::follow_plan), for a program that runs already: the plan has the requests of one step, on these streams
@@ -332,12 +340,20 @@ impl DevicePool {
     /// plan is dropped.
     pub fn join_plan(&self, plan: Arc<Plan>, streams: Vec<u64>) -> bool {
         self.joined.store(plan.bytes(), Ordering::Relaxed);
-        self.plan.set(Mutex::new(PlanFollower::joining(plan, streams))).is_ok()
+        let follower = Mutex::new(PlanFollower::joining(Arc::clone(&plan), streams));
+        self.plan.set(Followed { plan, follower }).is_ok()
     }
 
     /// Returns how the requests were served since the pool follows a plan; `None` without a plan.
     pub fn plan_use(&self) -> Option<PlanUse> {
-        self.plan.get().map(|plan| lock(plan).usage)
+        let usage = self.plan.get().map(|plan| lock(&plan.follower).usage)?;
+        Some(PlanUse { waits: self.engine.plan_waits(), ..usage })
+    }
+
+    /// Whether the pool follows a plan whose streams share memory. The device must then know the stream of each request.
+    #[inline]
+    pub fn shares_streams(&self) -> bool {
+        self.plan.get().is_some_and(|followed| followed.plan.shares_streams())
     }
 
     /// Returns the numbers of [`memory_summary`](Self::memory_summary).

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use vramscope_allocator::{CudaDevice, Device, DeviceError, MemoryPool, Policy, TorchRelease, VirtualDevice};
+use vramscope_engine::{Plan, PlannedRequest};
 use vramscope_testing::{is_on_phantom, on_phantom, phantom_gpu};
 
 use crate::{MIB, torch};
@@ -66,6 +67,43 @@ fn a_stream_of_a_gpu_is_marked() {
         drop(block);
         pool.free_all_blocks().unwrap();
         assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
+    });
+}
+
+/// Streams that use the same memory of a plan in turn.
+#[test]
+fn streams_of_a_gpu_wait_for_each_other() {
+    on_a_gpu(|gpu| {
+        let on = |stream| PlannedRequest { size: 4 * MIB, stream, offset: Some(0) };
+        let plan = Plan::shared(4 * MIB, Vec::new(), vec![on(0), on(1), on(2)]).unwrap();
+        let streams = [0, gpu.create_stream().unwrap(), gpu.create_stream().unwrap()];
+        let pool = MemoryPool::new(&torch("", TorchRelease::new(2, 11)), vec![Arc::new(gpu)]).unwrap();
+        pool.follow_plan(Arc::new(plan));
+        for _ in 0..100 {
+            streams.iter().for_each(|&stream| drop(pool.malloc_on(stream, 4 * MIB).unwrap()));
+        }
+        let used = pool.plan_use().unwrap();
+        assert_eq!((used.planned.requests, used.waits, pool.total_bytes()), (300, 299, 4 * MIB));
+        // A stream that the device does not know gets other memory.
+        let other = pool.malloc_on(0x1000, 4 * MIB).unwrap();
+        assert_eq!((pool.plan_use().unwrap().waits, pool.total_bytes() > 4 * MIB), (299, true));
+        drop(other);
+    });
+}
+
+#[test]
+fn an_event_is_awaited_on_streams_of_its_device() {
+    on_a_gpu(|gpu| {
+        let (first, second) = (gpu.create_stream().unwrap(), gpu.create_stream().unwrap());
+        let event = gpu.record_event(first).unwrap();
+        assert_eq!(gpu.wait_event(second, event), Ok(()));
+        assert!(gpu.wait_event(0x1000, event).is_err());
+        assert_eq!(gpu.discard_event(event), Ok(()));
+        assert!(gpu.wait_event(second, event).is_err());
+        assert_eq!(
+            [first, second, 0, 0x1000].map(|stream| gpu.is_capturing(stream)),
+            [false, false, false, true]
+        );
     });
 }
 

@@ -18,6 +18,7 @@ mod python;
 mod recordings;
 mod release;
 mod schema;
+mod shared_streams;
 mod stream;
 mod threads;
 mod waiting;

@@ -35,7 +35,10 @@ use vramscope_packing::{Effort, Item, pack_unless};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanSource {
     /// The plan is made from the recording itself.
-    Recording,
+    Recording {
+        /// Whether streams share memory, if the plan then has fewer bytes.
+        share_streams: bool,
+    },
     /// A plan that was made earlier.
     Given(Arc<Plan>),
 }
@@ -51,6 +54,8 @@ pub struct RecordedPlan {
     pub steps: usize,
     /// Number of steps that make the same requests as the planned step, including itself; 0 without a planned step.
     pub alike: usize,
+    /// The same plan with a segment for each stream, if the streams of [`plan`](Self::plan) share one.
+    pub separate: Option<Arc<Plan>>,
 }
 
 impl RecordedPlan {
@@ -72,24 +77,28 @@ pub struct StepPlan {
 
 impl StepPlan {
     /// Plans the step that the recorded program repeats now: the last three complete steps make the same requests. `None` if they do not,
-    /// if a tenth of their bytes has no place, or if the requests exceed every device. Blocks from before the step have no place. Blocks that are live at the end of the recording
-    /// have none either, because their lifetimes are not known.
-    pub fn of(history: &History) -> Option<Self> {
+    /// if a tenth of their bytes has no place, or if the requests exceed every device. Blocks from before the step have no place. Blocks
+    /// that are live at the end of the recording have none either, because their lifetimes are not known. With `share_streams`, streams
+    /// share memory if the plan then has fewer bytes.
+    pub fn of(history: &History, share_streams: bool) -> Option<Self> {
         let program = Program::of(history, &Readings::new());
         let (mut requests, streams) = requests(history, &program);
         let count = requests.len();
         requests.iter_mut().filter(|request| request.end == count).for_each(|request| request.end = NEVER);
         let steps = Steps::of(history, &AllocationCategories::of(history));
         let cycle = last_cycle(history, &steps, &requests)?;
-        let places = placed(&requests, Some(&cycle), streams.len(), Startup::Runs, &Cancel::default());
-        let (segments, startup, step) = places.ok()??;
-        let placed = step.iter().filter(|request| request.offset.is_some());
+        let lifetimes = Lifetimes::of(&requests, Some(&cycle), Startup::Runs);
+        let [plan, _] = lifetimes.plans(streams.len(), share_streams, &Cancel::default()).ok()?;
+        let plan = plan?;
+        let placed = plan.step().iter().filter(|request| request.offset.is_some());
         let bytes = |sum: u128, request: &PlannedRequest| sum + u128::from(request.size);
-        if placed.fold(0, bytes) * 10 < step.iter().fold(0, bytes) * 9 {
+        if placed.fold(0, bytes) * 10 < plan.step().iter().fold(0, bytes) * 9 {
             return None;
         }
-        let plan = Arc::new(Plan::new(segments, startup, step).ok()?);
-        Some(Self { plan, streams: streams.into_iter().filter(|&stream| stream != 0).collect() })
+        Some(Self {
+            plan: Arc::new(plan),
+            streams: streams.into_iter().filter(|&stream| stream != 0).collect(),
+        })
     }
 }
 
@@ -100,6 +109,8 @@ pub struct PlanReplay {
     pub plan: Arc<Plan>,
     /// Facts about the plan, if it was made from the recording.
     pub made: Option<RecordedPlan>,
+    /// The outcome with a segment for each stream, if the plan was made from the recording and its streams share one.
+    pub separate: Option<Outcome>,
     /// The outcome. A planned request has no block larger than its bytes, rounded up to a multiple of 512.
     pub outcome: Outcome,
     /// How the requests were served.
@@ -160,15 +171,19 @@ impl Replay<'_> {
     ///
     /// # Errors
     /// [`ReplayError::Cancelled`].
-    pub(crate) fn plan(&self, steps: &Steps) -> Result<Option<RecordedPlan>, ReplayError> {
+    pub(crate) fn plan(
+        &self,
+        steps: &Steps,
+        share_streams: bool,
+    ) -> Result<Option<RecordedPlan>, ReplayError> {
         let (requests, streams) = requests(self.history, &self.program);
         let cycle = cycle(self.history, steps, &requests);
-        let places = placed(&requests, cycle.as_ref(), streams.len(), Startup::Planned, &self.cancel)?;
-        let Some((segments, startup, step)) = places else { return Ok(None) };
-        let plan = Plan::new(segments, startup, step).ok();
+        let lifetimes = Lifetimes::of(&requests, cycle.as_ref(), Startup::Planned);
+        let [plan, separate] =
+            lifetimes.plans(streams.len(), share_streams, &self.cancel)?.map(|plan| plan.map(Arc::new));
         let (step, alike) = cycle.map_or((None, 0), |cycle| (Some(cycle.step), cycle.alike));
         let steps = steps.steps.len();
-        Ok(plan.map(|plan| RecordedPlan { plan: Arc::new(plan), step, steps, alike }))
+        Ok(plan.map(|plan| RecordedPlan { plan, step, steps, alike, separate }))
     }
 
     /// Replays with a plan in front of the allocator of `policy`. `None` if the recording is too large for a plan. `done` is called after
@@ -186,15 +201,17 @@ impl Replay<'_> {
     ) -> Result<Option<PlanReplay>, ReplayError> {
         let (plan, made) = match source {
             PlanSource::Given(plan) => (Arc::clone(plan), None),
-            PlanSource::Recording => {
+            &PlanSource::Recording { share_streams } => {
                 let steps = Steps::of(self.history, &AllocationCategories::of(self.history));
-                let Some(made) = self.plan(&steps)? else { return Ok(None) };
+                let Some(made) = self.plan(&steps, share_streams)? else { return Ok(None) };
                 (Arc::clone(&made.plan), Some(made))
             }
         };
         let replayed = self.with_plan(&plan, policy, device, frames)?;
+        let separate = made.as_ref().and_then(|made| made.separate.as_ref());
+        let separate = separate.map(|plan| self.with_plan(plan, policy, device, frames)).transpose()?;
         done();
-        Ok(Some(PlanReplay { made, ..replayed }))
+        Ok(Some(PlanReplay { made, separate: separate.map(|replay| replay.outcome), ..replayed }))
     }
 
     /// Replays the requests with a plan in front of the allocator of `policy`.
@@ -226,7 +243,7 @@ impl Replay<'_> {
         let usage = run.allocator.plan_use().unwrap_or_default();
         let outcome = run.outcome(!finished);
         let dynamic_lines = self.lines_of(&run.unplanned, frames);
-        Ok(PlanReplay { plan: Arc::clone(plan), made: None, outcome, usage, dynamic_lines })
+        Ok(PlanReplay { plan: Arc::clone(plan), made: None, separate: None, outcome, usage, dynamic_lines })
     }
 
     /// Sums up the allocations with these indices by line.
@@ -356,86 +373,144 @@ enum Startup {
     Runs,
 }
 
-/// The segments' sizes, the requests before the steps, and those of the step.
-type Places = (Vec<u64>, Vec<PlannedRequest>, Vec<PlannedRequest>);
+/// The requests of a plan with their lifetimes. Time is counted in requests.
+struct Lifetimes {
+    /// The requests before the steps, and those of all copies of the step.
+    requests: Vec<Request>,
+    /// When the place of each request is in use; `None` if the request has no place of its own.
+    used: Vec<Option<(usize, usize)>>,
+    /// Requests whose place is that of an earlier one, with that one.
+    reused: Vec<(usize, usize)>,
+    /// Index of the first request that is a part of the plan.
+    first: usize,
+    /// Index of the first request of the step.
+    begin: usize,
+}
 
-/// Packs the requests of each stream. Returns `None` if they exceed every device.
-///
-/// Time is counted in requests. If a block lives until after the same request of the next step, as the input of a loop
-/// `x = next(batches)`, its successor needs another place. The plan then has several copies of the step.
-fn placed(
-    requests: &[Request],
-    cycle: Option<&Cycle>,
-    streams: usize,
-    before: Startup,
-    cancel: &Cancel,
-) -> Result<Option<Places>, ReplayError> {
-    let (begin, length) = cycle.map_or((requests.len(), 0), |c| (c.requests.start, c.requests.len()));
-    let lifetime = |i: usize| requests[i].end - i;
-    let needed = (begin..begin + length).map(|i| lifetime(i).div_ceil(length));
-    let copies = needed.filter(|&steps| steps <= MOST_STEPS).max().unwrap_or(1);
-    let (period, end) = (copies * length, begin + copies * length);
-    let mut all: Vec<Request> = requests[..begin].to_vec();
-    for copy in 0..copies {
-        let of_step = requests[begin..begin + length].iter().enumerate();
-        all.extend(of_step.map(|(j, r)| {
-            let i = begin + copy * length + j;
-            Request { end: i + lifetime(begin + j), ..*r }
-        }));
-    }
-    let mut lifetimes: Vec<Option<(usize, usize)>> =
-        all.iter().enumerate().map(|(i, r)| Some((i, r.end.min(end)))).collect();
-    // Blocks before the steps that are live when they begin, by size and stream, latest last.
-    let mut live: HashMap<(u64, u32), Vec<usize>> = HashMap::new();
-    let planned_before = if before == Startup::Planned { begin } else { 0 };
-    lifetimes[..begin - planned_before].fill(None);
-    for (i, request) in all.iter().enumerate().take(planned_before).filter(|(_, r)| r.end > begin) {
-        live.entry((request.size, request.stream)).or_default().push(i);
-    }
-    // Requests whose place is that of an earlier one.
-    let mut shared: Vec<(usize, usize)> = Vec::new();
-    for (i, request) in all.iter().enumerate().skip(begin).filter(|(_, r)| r.end > end) {
-        // It lives on when the steps begin again. The same request must then find its place free.
-        if request.end - i > period {
-            lifetimes[i] = None;
-            continue;
+/// The first byte of each request, `None` if it has no place, and the sizes of the segments.
+type Places = (Vec<Option<u64>>, Vec<u64>);
+
+impl Lifetimes {
+    /// Finds the time for which each place is in use. If a block lives until after the same request of the next step, as the input of a loop
+    /// `x = next(batches)`, its successor needs another place. The plan then has several copies of the step.
+    fn of(requests: &[Request], cycle: Option<&Cycle>, before: Startup) -> Self {
+        let (begin, length) = cycle.map_or((requests.len(), 0), |c| (c.requests.start, c.requests.len()));
+        let lifetime = |i: usize| requests[i].end - i;
+        let needed = (begin..begin + length).map(|i| lifetime(i).div_ceil(length));
+        let copies = needed.filter(|&steps| steps <= MOST_STEPS).max().unwrap_or(1);
+        let (period, end) = (copies * length, begin + copies * length);
+        let mut all: Vec<Request> = requests[..begin].to_vec();
+        for copy in 0..copies {
+            let of_step = requests[begin..begin + length].iter().enumerate();
+            all.extend(of_step.map(|(j, r)| {
+                let i = begin + copy * length + j;
+                Request { end: i + lifetime(begin + j), ..*r }
+            }));
         }
-        lifetimes[i] = Some((begin, end));
-        let alike = live.get_mut(&(request.size, request.stream));
-        let Some(alike) = alike else { continue };
-        if let Some(at) = alike.iter().rposition(|&before| all[before].end <= i) {
-            let before = alike.remove(at);
-            lifetimes[i] = None;
-            lifetimes[before] = Some((before, end));
-            shared.push((i, before));
+        let mut used: Vec<Option<(usize, usize)>> =
+            all.iter().enumerate().map(|(i, r)| Some((i, r.end.min(end)))).collect();
+        // Blocks before the steps that are live when they begin, by size and stream, latest last.
+        let mut live: HashMap<(u64, u32), Vec<usize>> = HashMap::new();
+        let planned_before = if before == Startup::Planned { begin } else { 0 };
+        let first = begin - planned_before;
+        used[..first].fill(None);
+        for (i, request) in all.iter().enumerate().take(planned_before).filter(|(_, r)| r.end > begin) {
+            live.entry((request.size, request.stream)).or_default().push(i);
         }
-    }
-    let mut offsets: Vec<Option<u64>> = vec![None; all.len()];
-    let mut segments = vec![0; streams];
-    for (stream, segment) in segments.iter_mut().enumerate() {
-        let (mut items, mut indices) = (Vec::new(), Vec::new());
-        for (i, request) in all.iter().enumerate().filter(|(_, r)| r.stream as usize == stream) {
-            if let Some((from, to)) = lifetimes[i] {
-                items.push(Item { from: from as u32, to: to as u32, size: request.size });
-                indices.push(i);
+        let mut reused: Vec<(usize, usize)> = Vec::new();
+        for (i, request) in all.iter().enumerate().skip(begin).filter(|(_, r)| r.end > end) {
+            // It lives on when the steps begin again. The same request must then find its place free.
+            if request.end - i > period {
+                used[i] = None;
+                continue;
+            }
+            used[i] = Some((begin, end));
+            let alike = live.get_mut(&(request.size, request.stream));
+            let Some(alike) = alike else { continue };
+            if let Some(at) = alike.iter().rposition(|&before| all[before].end <= i) {
+                let before = alike.remove(at);
+                used[i] = None;
+                used[before] = Some((before, end));
+                reused.push((i, before));
             }
         }
-        let packing = pack_unless(&items, EFFORT, cancel).ok_or(ReplayError::Cancelled)?;
-        let Some(size) = packing.height.checked_next_multiple_of(DEVICE_PAGE) else { return Ok(None) };
-        *segment = size;
-        for (i, offset) in indices.into_iter().zip(packing.offsets) {
-            offsets[i] = Some(offset);
+        Self { requests: all, used, reused, first, begin }
+    }
+
+    /// Packs the requests of each stream, and, with `share_streams`, also those of all streams together. Returns the smaller plan, and if
+    /// its streams share memory, also the other one. A plan is `None` if it exceeds every device.
+    ///
+    /// # Errors
+    /// [`ReplayError::Cancelled`].
+    fn plans(
+        &self,
+        streams: usize,
+        share_streams: bool,
+        cancel: &Cancel,
+    ) -> Result<[Option<Plan>; 2], ReplayError> {
+        let separate = self.pack(streams, |request| request.stream as usize, cancel)?;
+        let separate = separate.and_then(|(offsets, segments)| {
+            let (startup, step) = self.planned(&offsets);
+            Plan::new(segments, startup, step).ok()
+        });
+        if !share_streams
+            || separate
+                .as_ref()
+                .is_some_and(|plan| plan.segments().iter().filter(|&&size| size > 0).count() < 2)
+        {
+            return Ok([separate, None]);
         }
+        let shared = self.pack(1, |_| 0, cancel)?;
+        let shared = shared.and_then(|(offsets, segments)| {
+            let (startup, step) = self.planned(&offsets);
+            Plan::shared(segments.first().copied()?, startup, step).ok()
+        });
+        let is_smaller =
+            |plan: &Plan| separate.as_ref().is_none_or(|separate| plan.bytes() < separate.bytes());
+        Ok(match shared.filter(is_smaller) {
+            Some(shared) => [Some(shared), separate],
+            None => [separate, None],
+        })
     }
-    for (i, before) in shared {
-        offsets[i] = offsets[before];
+
+    /// Packs the requests of each segment. Returns `None` if they exceed every device.
+    fn pack(
+        &self,
+        segments: usize,
+        segment_of: impl Fn(&Request) -> usize,
+        cancel: &Cancel,
+    ) -> Result<Option<Places>, ReplayError> {
+        let mut offsets: Vec<Option<u64>> = vec![None; self.requests.len()];
+        let mut sizes = vec![0; segments];
+        for (segment, bytes) in sizes.iter_mut().enumerate() {
+            let (mut items, mut indices) = (Vec::new(), Vec::new());
+            for (i, request) in self.requests.iter().enumerate().filter(|(_, r)| segment_of(r) == segment) {
+                if let Some((from, to)) = self.used[i] {
+                    items.push(Item { from: from as u32, to: to as u32, size: request.size });
+                    indices.push(i);
+                }
+            }
+            let packing = pack_unless(&items, EFFORT, cancel).ok_or(ReplayError::Cancelled)?;
+            let Some(size) = packing.height.checked_next_multiple_of(DEVICE_PAGE) else { return Ok(None) };
+            *bytes = size;
+            for (i, offset) in indices.into_iter().zip(packing.offsets) {
+                offsets[i] = Some(offset);
+            }
+        }
+        for &(i, before) in &self.reused {
+            offsets[i] = offsets[before];
+        }
+        Ok(Some((offsets, sizes)))
     }
-    let planned = all.iter().zip(offsets);
-    let planned = planned.map(|(r, offset)| PlannedRequest { size: r.size, stream: r.stream, offset });
-    let mut startup: Vec<PlannedRequest> = planned.collect();
-    let step = startup.split_off(begin);
-    startup.truncate(planned_before);
-    Ok(Some((segments, startup, step)))
+
+    /// The requests before the steps, and those of the step.
+    fn planned(&self, offsets: &[Option<u64>]) -> (Vec<PlannedRequest>, Vec<PlannedRequest>) {
+        let all = self.requests.iter().zip(offsets).skip(self.first);
+        let all = all.map(|(r, &offset)| PlannedRequest { size: r.size, stream: r.stream, offset });
+        let mut startup: Vec<PlannedRequest> = all.collect();
+        let step = startup.split_off(self.begin - self.first);
+        (startup, step)
+    }
 }
 
 impl PlanReplay {

@@ -103,7 +103,12 @@ fn replayed(trace: &Arc<Trace>, options: ReplayOptions) -> DeviceReplay {
 }
 
 fn with_plan(trace: &Arc<Trace>) -> (DeviceReplay, PlanReplay) {
-    let options = ReplayOptions { plan: Some(PlanSource::Recording), ..ReplayOptions::default() };
+    with_plan_of(trace, false)
+}
+
+fn with_plan_of(trace: &Arc<Trace>, share_streams: bool) -> (DeviceReplay, PlanReplay) {
+    let plan = Some(PlanSource::Recording { share_streams });
+    let options = ReplayOptions { plan, ..ReplayOptions::default() };
     let replayed = replayed(trace, options);
     let plan = replayed.plan.clone().unwrap();
     (replayed, plan)
@@ -147,9 +152,10 @@ fn check_from(first: usize, trace: &Arc<Trace>, plan: &Plan, steps: bool) -> Res
         }
         live.retain(|&(other, ..)| history.allocations[other as usize].to > a.from);
         let Some(offset) = request.offset else { continue };
-        assert!(offset + size <= plan.segments()[stream]);
+        let is_shared = plan.shares_streams();
+        assert!(offset + size <= plan.segments()[if is_shared { 0 } else { stream }]);
         for &(other, other_stream, from, to) in &live {
-            if other_stream as usize == stream && offset < to && from < offset + size {
+            if (is_shared || other_stream as usize == stream) && offset < to && from < offset + size {
                 return Err((other, index as u32));
             }
         }
@@ -164,7 +170,7 @@ proptest! {
 
     #[test]
     fn planned_blocks_of_repeating_programs_never_overlap_in_any_step(
-        startup in acts(30), step in acts(40), carried in 0usize..4,
+        startup in acts(30), step in acts(40), carried in 0usize..4, share in any::<bool>(),
     ) {
         let mut program = Program::new();
         program.act(&startup);
@@ -174,9 +180,12 @@ proptest! {
             program.step(number, &step, carried);
         }
         let trace = program.trace();
-        let (replay, plan) = with_plan(&trace);
+        let (replay, plan) = with_plan_of(&trace, share);
         let made = plan.made.clone().unwrap();
         prop_assert!(made.step.is_some());
+        if let Some(separate) = &made.separate {
+            prop_assert!(share && plan.plan.shares_streams() && plan.plan.bytes() < separate.bytes());
+        }
         let checked = check(&trace, &plan.plan, true);
         prop_assert!(checked.is_ok(), "{checked:?}");
         // Only requests that live for a step or longer have no place.
@@ -185,7 +194,7 @@ proptest! {
         prop_assert!(plan.outcome.statistics.reserved.peak >= replay.lower_bounds.active);
 
         // The plan of the step alone, as a running program makes it.
-        if let Some(StepPlan { plan: running, .. }) = StepPlan::of(&History::of(&trace, 0)) {
+        if let Some(StepPlan { plan: running, .. }) = StepPlan::of(&History::of(&trace, 0), share) {
             prop_assert!(running.startup().is_empty());
             let sizes = |requests: &[PlannedRequest]| -> Vec<_> {
                 requests.iter().map(|request| (request.size, request.stream)).collect()
@@ -281,7 +290,7 @@ fn a_plan_reserves_no_more_than_the_blocks_need() {
 
 #[test]
 fn a_plan_of_the_step_alone_has_no_places_for_parameters() {
-    let of = |program: &Program| StepPlan::of(&History::of(&program.trace(), 0));
+    let of = |program: &Program| StepPlan::of(&History::of(&program.trace(), 0), false);
     let StepPlan { plan, streams } = of(&training(5)).unwrap();
     assert_eq!((plan.segments(), plan.startup().len(), plan.step().len()), (&[30 * MIB][..], 0, 4));
     assert!(streams.is_empty());

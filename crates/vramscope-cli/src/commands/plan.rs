@@ -18,6 +18,7 @@ use crate::say::say;
 #[command(after_help = "Examples:
   vramscope plan snapshot.pickle
   vramscope plan before.pickle -o run.plan
+  vramscope plan before.pickle -o run.plan --share-streams
   vramscope replay after.pickle --plan run.plan")]
 pub(crate) struct PlanArgs {
     /// A recording, as for `report`; `-` is standard input
@@ -25,6 +26,9 @@ pub(crate) struct PlanArgs {
     /// Write the plan to this file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Let streams share the memory of the plan, if it then has fewer bytes: a stream waits for the stream that used its memory before
+    #[arg(long)]
+    pub(crate) share_streams: bool,
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
@@ -43,7 +47,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         let position = session.device(device).map_err(super::about(session.name()))?;
         device = Some(session.number(position));
     }
-    let request = ReplayRequest { plan: Some(PlanSource::Recording), device, ..ReplayRequest::default() };
+    let plan = Some(PlanSource::Recording { share_streams: args.share_streams });
+    let request = ReplayRequest { plan, device, ..ReplayRequest::default() };
     request.check(&ADVICE)?;
     let answers =
         session.replay(&request, &Cancel::default(), &|| ()).map_err(super::about(session.name()))?;

@@ -1,4 +1,5 @@
-//! Blocks at planned addresses: one expandable segment for each stream of a [`Plan`](crate::Plan), mapped where it is used.
+//! Blocks at planned addresses: one expandable segment for each stream of a [`Plan`](crate::Plan), or for all of them, mapped where it is
+//! used.
 //!
 //! A planned block is never placed over another block in use, whatever the plan says.
 
@@ -9,7 +10,7 @@ use crate::device::DEVICE_PAGE;
 use crate::observer::Observer;
 use crate::policy::Class;
 
-/// The place of a planned block in its stream's segment, in bytes.
+/// The place of a planned block in its segment, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedPlace {
     /// First byte of the block in the segment.
@@ -18,12 +19,23 @@ pub struct PlannedPlace {
     pub size: u64,
     /// Size of the segment.
     pub segment: u64,
+    /// The stream of the block, if all streams of the plan share the segment.
+    pub shared_by: Option<StreamUse>,
+}
+
+/// The use of a place in a segment that streams share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamUse {
+    /// The stream of the block.
+    pub stream: u64,
+    /// Whether another stream uses the place next, so that an event is recorded when the block is freed.
+    pub is_handed_over: bool,
 }
 
 /// Why a block could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotPlaced {
-    /// Another block uses a part of the place.
+    /// Another block uses a part of the place, or another stream used it last and the device cannot wait for that stream now.
     InUse,
     /// The device has no memory or no addresses for it, or the limit would be exceeded.
     NoMemory,
@@ -57,6 +69,10 @@ impl<O: Observer> LockedArena<'_, O> {
         place: PlannedPlace,
         stack: Option<O::Stack>,
     ) -> Result<BlockKey, NotPlaced> {
+        if place.shared_by.is_some() {
+            // From the first page on: requests without a place may get free pages of the plan.
+            self.state.shared.get_or_insert_default();
+        }
         let base = self.planned_segment(place.segment)?;
         let (start, end) = range_of(place, base);
         let first = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
@@ -68,6 +84,9 @@ impl<O: Observer> LockedArena<'_, O> {
             return Err(NotPlaced::InUse);
         }
         drop(blocks);
+        if let Some(used_by) = place.shared_by {
+            self.wait_for_streams(start, end, used_by.stream)?;
+        }
         self.map_planned(base, start, end, stack)?;
         // Free neighbors are merged, so one free block contains the place.
         let mut key = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
@@ -77,6 +96,9 @@ impl<O: Observer> LockedArena<'_, O> {
             let rest = self.split(key, front);
             self.insert_free(key);
             key = rest;
+        }
+        if let Some(used_by) = place.shared_by {
+            self.set_stream(key, place.size, used_by);
         }
         Ok(key)
     }
@@ -135,10 +157,16 @@ impl<O: Observer> LockedArena<'_, O> {
         Some(held.map(|block| self.commit(block, place.size, requested, stack)))
     }
 
-    /// Holds a free block of at least `size` bytes for a request without a place.
-    pub(crate) fn hold_unplanned(&mut self, size: u64) -> Option<BlockKey> {
-        let block = self.state.free[Class::Large as usize].first_of(size)?;
+    /// Holds a free block of at least `size` bytes for a request on `stream` without a place.
+    pub(crate) fn hold_unplanned(&mut self, size: u64, stream: u64) -> Option<BlockKey> {
+        let block = self.state.free[Class::Large as usize].from(size).find(|&key| {
+            let start = self.block(key).address;
+            self.wait_for_streams(start, start + size, stream).is_ok()
+        })?;
         self.hold(block);
+        if self.state.shared.is_some() {
+            self.set_stream(block, size, StreamUse { stream, is_handed_over: false });
+        }
         Some(block)
     }
 

@@ -12,14 +12,16 @@ const LAST: u64 = 400_000;
 
 /// The search for a repeated step in the requests of one GPU.
 pub(super) struct StepSearch {
+    /// Whether streams share the memory of the plan.
+    share_streams: bool,
     requests: AtomicU64,
     /// Number of requests at which the next search begins.
     next: AtomicU64,
 }
 
 impl StepSearch {
-    pub(super) fn new() -> Self {
-        Self { requests: AtomicU64::new(0), next: AtomicU64::new(FIRST) }
+    pub(super) fn new(share_streams: bool) -> Self {
+        Self { share_streams, requests: AtomicU64::new(0), next: AtomicU64::new(FIRST) }
     }
 
     /// What the pool records for the search.
@@ -40,16 +42,16 @@ impl StepSearch {
 
     /// Searches once. If the program repeats a step, its requests follow a plan of it from now on.
     pub(super) fn search(&self, pool: &MemoryPool, device: &DevicePool) {
-        let found =
-            plan(pool, device).is_some_and(|StepPlan { plan, streams }| device.join_plan(plan, streams));
+        let found = plan(pool, device, self.share_streams)
+            .is_some_and(|StepPlan { plan, streams }| device.join_plan(plan, streams));
         let requests = self.requests.load(Ordering::Relaxed);
         let ends = found || requests > LAST;
         self.next.store(if ends { u64::MAX } else { requests + requests / 4 }, Ordering::Relaxed);
     }
 }
 
-fn plan(pool: &MemoryPool, device: &DevicePool) -> Option<StepPlan> {
+fn plan(pool: &MemoryPool, device: &DevicePool, share_streams: bool) -> Option<StepPlan> {
     let trace = pool.snapshot().ok()?;
     let index = trace.devices.iter().position(|recorded| recorded.device == i64::from(device.device_id()))?;
-    StepPlan::of(&History::of(&trace, index))
+    StepPlan::of(&History::of(&trace, index), share_streams)
 }

@@ -1,8 +1,10 @@
-//! The checking mode: every block is compared with all blocks in use, without the pool's own tables.
+//! The checking mode: every block is compared with all blocks in use, and with the last uses of its memory, without the pool's own tables.
 
 use std::collections::BTreeMap;
 
 use vramscope::allocator::{Device, EventId};
+
+use super::device::LazyDevice;
 
 /// Number of freed ranges that are kept before completed ones are looked for.
 const MANY: usize = 1024;
@@ -17,8 +19,14 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Adds a block that the pool handed out. Returns what is wrong with it.
-    pub(super) fn allocated(&mut self, device: &dyn Device, start: u64, size: u64) -> Result<(), String> {
+    /// Adds a block that the pool gave to a stream. Returns what is wrong with it.
+    pub(super) fn allocated(
+        &mut self,
+        device: &LazyDevice,
+        start: u64,
+        size: u64,
+        stream: u64,
+    ) -> Result<(), String> {
         let end = start.saturating_add(size);
         let before = self.live.range(..end).next_back();
         if let Some((&other, &(bytes, _))) = before.filter(|&(&other, &(bytes, _))| other + bytes > start) {
@@ -35,6 +43,12 @@ impl Checks {
                 }
             }
         }
+        let order = device.order().map(|mut order| order.allocated(start, size, stream));
+        if let Some(Err(other)) = order {
+            return Err(format!(
+                "stream {stream:#x} got {start:#x} of {size} bytes without waiting for stream {other:#x}, which used it last"
+            ));
+        }
         self.live.insert(start, (size, Vec::new()));
         Ok(())
     }
@@ -46,9 +60,12 @@ impl Checks {
         }
     }
 
-    /// Removes a block before the pool reuses it. While a stream is captured (`capturing`), no event can be recorded.
-    pub(super) fn freed(&mut self, device: &dyn Device, address: u64, capturing: bool) {
+    /// Removes a block of a stream before the pool reuses it. While a stream is captured (`capturing`), no event can be recorded.
+    pub(super) fn freed(&mut self, device: &LazyDevice, address: u64, stream: u64, capturing: bool) {
         let Some((size, streams)) = self.live.remove(&address) else { return };
+        if let Some(mut order) = device.order() {
+            order.freed(address, size, stream);
+        }
         for stream in streams.into_iter().filter(|_| !capturing) {
             if let Ok(event) = device.record_event(stream) {
                 self.waiting.push((address, address + size, event));

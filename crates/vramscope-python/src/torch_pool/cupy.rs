@@ -30,7 +30,10 @@ impl CupyPool {
     #[staticmethod]
     fn malloc(py: Python<'_>, size: u64, device: i32, stream: u64) -> PyResult<u64> {
         let pool = POOL.get().ok_or_else(|| failed(Failure::no_pool()))?;
-        let served = py.detach(|| caught(|| pool.malloc(Framework::Cupy, size, device, StreamKey(stream))));
+        let served = py.detach(|| {
+            // CuPy destroys its streams. A stream that PyTorch does not use gets no memory of other streams.
+            caught(|| pool.malloc(Framework::Cupy, size, device, StreamKey(stream), |_| ()))
+        });
         served.map_err(|Failure { kind, text }| match kind {
             Kind::OutOfMemory => OutOfMemoryError::new_err(text),
             Kind::Runtime => VramscopeError::new_err(text),

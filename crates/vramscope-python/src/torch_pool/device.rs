@@ -1,18 +1,28 @@
-//! A GPU that is opened at its first use.
+//! A GPU that is opened at its first use. In the checking mode, it keeps the order of the work on its streams.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use vramscope::allocator::{CudaDevice, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
+use vramscope_basics::lock;
+
+use super::order::StreamOrder;
 
 /// A GPU whose context is not used before the program uses it: a context takes some hundred MiB of each GPU.
 pub(super) struct LazyDevice {
     ordinal: i32,
     opened: OnceLock<CudaDevice>,
+    /// In the checking mode: the order of work on streams.
+    order: Option<Mutex<StreamOrder>>,
 }
 
 impl LazyDevice {
-    pub(super) fn new(ordinal: i32) -> Self {
-        Self { ordinal, opened: OnceLock::new() }
+    pub(super) fn new(ordinal: i32, checks: bool) -> Self {
+        Self { ordinal, opened: OnceLock::new(), order: checks.then(Mutex::default) }
+    }
+
+    /// The order of work on streams; `None` outside the checking mode.
+    pub(super) fn order(&self) -> Option<MutexGuard<'_, StreamOrder>> {
+        self.order.as_ref().map(lock)
     }
 
     /// Returns the device, and opens it if it is not open.
@@ -34,7 +44,11 @@ impl Device for LazyDevice {
     }
 
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        self.open()?.free(address, size)
+        self.open()?.free(address, size)?;
+        if let Some(mut order) = self.order() {
+            order.released(address, size);
+        }
+        Ok(())
     }
 
     /// Does not open the device, because statistics ask for it too.
@@ -51,20 +65,52 @@ impl Device for LazyDevice {
         self.open().is_ok_and(|device| device.knows_stream(stream))
     }
 
+    fn is_capturing(&self, stream: u64) -> bool {
+        self.open().map_or(true, |device| device.is_capturing(stream))
+    }
+
     fn synchronize_device(&self) -> Result<(), DeviceError> {
-        self.open()?.synchronize_device()
+        self.open()?.synchronize_device()?;
+        if let Some(mut order) = self.order() {
+            order.all_finished();
+        }
+        Ok(())
     }
 
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError> {
-        self.open()?.record_event(stream)
+        let event = self.open()?.record_event(stream)?;
+        if let Some(mut order) = self.order() {
+            order.recorded(event, stream);
+        }
+        Ok(event)
     }
 
     fn event_done(&self, event: EventId) -> Result<bool, DeviceError> {
-        self.open()?.event_done(event)
+        let is_done = self.open()?.event_done(event)?;
+        if let Some(mut order) = self.order().filter(|_| is_done) {
+            order.finished(event);
+        }
+        Ok(is_done)
     }
 
     fn synchronize(&self, event: EventId) -> Result<(), DeviceError> {
-        self.open()?.synchronize(event)
+        self.open()?.synchronize(event)?;
+        if let Some(mut order) = self.order() {
+            order.finished(event);
+        }
+        Ok(())
+    }
+
+    fn wait_event(&self, stream: u64, event: EventId) -> Result<(), DeviceError> {
+        self.open()?.wait_event(stream, event)?;
+        if let Some(mut order) = self.order() {
+            order.waits(stream, event);
+        }
+        Ok(())
+    }
+
+    fn discard_event(&self, event: EventId) -> Result<(), DeviceError> {
+        self.open()?.discard_event(event)
     }
 }
 
@@ -82,6 +128,10 @@ impl VirtualMemory for LazyDevice {
     }
 
     fn unmap(&self, address: u64, size: u64, page: u64) -> Result<(), DeviceError> {
-        self.open()?.unmap(address, size, page)
+        self.open()?.unmap(address, size, page)?;
+        if let Some(mut order) = self.order() {
+            order.released(address, size);
+        }
+        Ok(())
     }
 }

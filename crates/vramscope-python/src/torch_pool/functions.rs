@@ -62,7 +62,11 @@ extern "C-unwind" fn malloc(size: usize, device: c_int, stream: *mut c_void) -> 
     let stream = StreamKey::of(stream);
     let address = raise(|| {
         POOL.get().map_or(Err(Failure::no_pool()), |pool| {
-            pool.malloc(Framework::Torch, size as u64, device, stream)
+            pool.malloc(Framework::Torch, size as u64, device, stream, |device| {
+                // SAFETY: PyTorch passes a live stream of this device. It destroys none of its own; a stream of another library must
+                // outlive a plan whose streams share memory, as `use_pool` says.
+                unsafe { device.adopt_stream(stream.0) }
+            })
         })
     });
     std::ptr::with_exposed_provenance_mut(address as usize)

@@ -1,7 +1,8 @@
 //! vramscope's pool as PyTorch's allocator: `vramscope.torch.use_pool`.
 //!
 //! PyTorch takes the addresses of C functions (`functions`), which find the pool of this process (`pool`). `device` opens a GPU at its first
-//! use. `checks` compares blocks with all others. `part` has the requests of the program or of a part of it, and `auto` finds a step that
+//! use. `checks` compares blocks with all others, and
+//! `order` has the order of work on streams for it. `part` has the requests of the program or of a part of it, and `auto` finds a step that
 //! they repeat. `cupy` serves CuPy from the same pool, and `share` has the bytes and the limit of each library. `hooks` calls hooks written in Python. `filter` and `throw` are the two places where
 //! PyTorch's interface needs objects of C++: the selection of streams for a private pool, and exceptions.
 
@@ -13,6 +14,7 @@ mod failure;
 mod filter;
 mod functions;
 mod hooks;
+mod order;
 mod part;
 mod pool;
 mod share;
@@ -47,9 +49,15 @@ pub(crate) struct TorchPool {
 #[pymethods]
 impl TorchPool {
     #[new]
-    fn new(release: (u32, u32), settings: &str, plan: Option<PathBuf>, check: bool) -> PyResult<Self> {
+    fn new(
+        release: (u32, u32),
+        settings: &str,
+        plan: Option<PathBuf>,
+        share_streams: bool,
+        check: bool,
+    ) -> PyResult<Self> {
         let release = TorchRelease::new(release.0, release.1);
-        let plan = plan.map(|path| read_plan(&path)).transpose()?;
+        let plan = plan_source(plan, share_streams)?;
         let policy = policy(settings, release, plan.as_ref())?;
         throw::prepare().map_err(|name| {
             VramscopeError::new_err(format!("this build of PyTorch has no {name}, which the pool needs"))
@@ -67,8 +75,8 @@ impl TorchPool {
     }
 
     /// Adds a part of the program, with its own rules, cache and plan.
-    fn part(&self, settings: &str, plan: Option<PathBuf>) -> PyResult<TorchPoolPart> {
-        let plan = plan.map(|path| read_plan(&path)).transpose()?;
+    fn part(&self, settings: &str, plan: Option<PathBuf>, share_streams: bool) -> PyResult<TorchPoolPart> {
+        let plan = plan_source(plan, share_streams)?;
         let policy = policy(settings, self.release, plan.as_ref())?;
         let pool = POOL.get().ok_or_else(|| failed(Failure::no_pool()))?;
         let part = pool.add_part(PartOptions { policy, plan, history: None }).map_err(failed)?;
@@ -102,6 +110,11 @@ impl TorchPool {
     /// How the requests of a device were served, as requests and bytes by the outcome; empty without a plan.
     fn plan_use(&self, device: i32) -> BTreeMap<&'static str, (u64, u64)> {
         whole().map(|whole| plan_use(whole, device)).unwrap_or_default()
+    }
+
+    /// How many requests of a device made their streams wait for others; 0 without a plan.
+    fn plan_waits(&self, device: i32) -> u64 {
+        whole().map_or(0, |whole| plan_waits(whole, device))
     }
 
     /// Starts to record every request, without stacks, and at most `max_entries` events of each device; 0 stops.
@@ -164,6 +177,11 @@ impl TorchPoolPart {
     }
 
     /// As for the pool.
+    fn plan_waits(&self, device: i32) -> u64 {
+        plan_waits(&self.part, device)
+    }
+
+    /// As for the pool.
     fn record_history(&self, max_entries: usize) -> PyResult<()> {
         self.part.record_history(history(max_entries)).map_err(VramscopeError::new_err)
     }
@@ -188,7 +206,7 @@ fn policy(settings: &str, release: TorchRelease, plan: Option<&PlanSource>) -> P
     if settings.backend.as_deref().is_some_and(|backend| backend != "native") {
         return Err(PyValueError::new_err("settings: the pool has no backend; remove `backend`"));
     }
-    if plan == Some(&PlanSource::Recording) {
+    if matches!(plan, Some(PlanSource::Recording { .. })) {
         settings.expandable_segments.get_or_insert(true);
     }
     let policy = Policy::torch(&settings, release);
@@ -238,7 +256,7 @@ fn statistics(py: Python<'_>, totals: Option<Totals>) -> PyResult<Bound<'_, PyDi
 }
 
 fn plan_use(part: &Part, device: i32) -> BTreeMap<&'static str, (u64, u64)> {
-    let Some(PlanUse { planned, left, differing, in_use, no_memory }) =
+    let Some(PlanUse { planned, left, differing, in_use, no_memory, .. }) =
         part.device(device).and_then(DevicePool::plan_use)
     else {
         return BTreeMap::default();
@@ -254,6 +272,10 @@ fn plan_use(part: &Part, device: i32) -> BTreeMap<&'static str, (u64, u64)> {
     .into()
 }
 
+fn plan_waits(part: &Part, device: i32) -> u64 {
+    part.device(device).and_then(DevicePool::plan_use).map_or(0, |used| used.waits)
+}
+
 /// A history without stacks; 0 events stop the recording.
 fn history(max_entries: usize) -> HistoryOptions {
     match max_entries {
@@ -264,6 +286,17 @@ fn history(max_entries: usize) -> HistoryOptions {
 
 fn dump_snapshot(py: Python<'_>, part: &Part, path: &Path) -> PyResult<()> {
     py.detach(|| part.pool.dump_snapshot(path)).map_err(|error| VramscopeError::new_err(error.to_string()))
+}
+
+/// The plan of a pool. A file says itself whether streams share memory, so `share_streams` is for `auto` only.
+fn plan_source(plan: Option<PathBuf>, share_streams: bool) -> PyResult<Option<PlanSource>> {
+    match plan.map(|path| read_plan(&path)).transpose()? {
+        Some(PlanSource::Recording { .. }) => Ok(Some(PlanSource::Recording { share_streams })),
+        _ if share_streams => Err(PyValueError::new_err(
+            "share_streams needs plan=\"auto\"; for a plan in a file, use `vramscope plan --share-streams`",
+        )),
+        other => Ok(other),
+    }
 }
 
 /// Reads a plan that `vramscope plan` wrote. The name `auto` is a plan of the program's own first steps.

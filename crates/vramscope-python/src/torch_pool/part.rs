@@ -41,8 +41,8 @@ impl Part {
             Some(PlanSource::Given(plan)) => {
                 pool.devices().iter().for_each(|device| _ = device.follow_plan(Arc::clone(&plan)));
             }
-            Some(PlanSource::Recording) => {
-                searches = pool.devices().iter().map(|_| StepSearch::new()).collect();
+            Some(PlanSource::Recording { share_streams }) => {
+                searches = pool.devices().iter().map(|_| StepSearch::new(share_streams)).collect();
                 pool.record_memory_history(&StepSearch::history()).map_err(Failure::other)?;
             }
             None => {}

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, RwLock, Weak};
 
 use hashbrown::HashMap;
 use pyo3::PyResult;
-use vramscope::allocator::{AllocError, CudaDevice, Device, DevicePool, HistoryOptions, Policy, Process};
+use vramscope::allocator::{
+    AllocError, Allocation, CudaDevice, Device, DevicePool, HistoryOptions, Policy, Process,
+};
 use vramscope::analysis::PlanSource;
 use vramscope::engine::MemorySummary;
 use vramscope::trace::PoolId;
@@ -118,7 +120,7 @@ struct Gpu {
 impl Gpu {
     fn new(ordinal: i32, checks: bool) -> Self {
         Self {
-            device: Arc::new(LazyDevice::new(ordinal)),
+            device: Arc::new(LazyDevice::new(ordinal, checks)),
             opened: Once::new(),
             torch: Share::default(),
             cupy: Share::default(),
@@ -329,7 +331,8 @@ impl Pool {
         Ok((gpus, self.gpu(device).ok_or_else(Failure::no_pool)?))
     }
 
-    /// Allocates a block for a framework and returns its address; 0 for 0 bytes.
+    /// Allocates a block for a framework and returns its address; 0 for 0 bytes. `adopt` introduces the stream to the device, if streams
+    /// share memory.
     #[inline]
     pub(super) fn malloc(
         &self,
@@ -337,6 +340,7 @@ impl Pool {
         size: u64,
         device: i32,
         stream: StreamKey,
+        adopt: impl Fn(&CudaDevice),
     ) -> Result<u64, Failure> {
         if size == 0 {
             return Ok(0);
@@ -353,6 +357,12 @@ impl Pool {
         if !gpu.opened.is_completed() {
             gpu.opened.call_once(|| self.open(gpu, pool));
         }
+        if pool.shares_streams() {
+            let device = gpu.device.open().map_err(Failure::other)?;
+            if !device.knows_stream(stream.0) {
+                adopt(device);
+            }
+        }
         let share = gpu.share(framework);
         if let Err(limit) = share.check(size) {
             return self.refused(pool, framework, size, limit);
@@ -364,7 +374,7 @@ impl Pool {
                 }
                 let address = block.address();
                 if let Some(checks) = &gpu.checks {
-                    let checked = lock(checks).allocated(gpu.device.as_ref(), address, block.size());
+                    let checked = lock(checks).allocated(&gpu.device, address, block.size(), stream.0);
                     checked.map_err(|wrong| Failure::other(format!("checking mode: {wrong}")))?;
                 }
                 lock(&share.live).insert(address, block);
@@ -413,11 +423,12 @@ impl Pool {
             return;
         }
         let Some(gpu) = self.gpu(device) else { return };
+        let share = gpu.share(framework);
         if let Some(checks) = &gpu.checks {
             let capturing = gpu.has_routes.load(Ordering::Relaxed);
-            lock(checks).freed(gpu.device.as_ref(), address, capturing);
+            let stream = lock(&share.live).get(&address).map(Allocation::stream);
+            lock(checks).freed(&gpu.device, address, stream.unwrap_or_default(), capturing);
         }
-        let share = gpu.share(framework);
         let block = lock(&share.live).remove(&address);
         // Dropped without the lock.
         if let Some(block) = block {

@@ -176,6 +176,14 @@ pub(super) struct PlanJson {
     step_requests: usize,
     /// Bytes of the plan's segments.
     planned_bytes: u64,
+    /// Whether streams share a segment.
+    shares_streams: bool,
+    /// Number of requests of a planned step that get memory which another stream used last, so that their stream waits for that one.
+    waits_per_step: usize,
+    /// Number of such requests of the replay.
+    waits: u64,
+    /// The result with a segment for each stream; null if streams share none, or if the plan comes from a file.
+    separate: Option<OutcomeJson>,
     #[serde(flatten)]
     outcome: OutcomeJson,
     oom_event: Option<usize>,
@@ -354,6 +362,10 @@ fn plan_json(names: &Names<'_>, p: &PlanReplay, knows_capacity: bool) -> PlanJso
         startup_requests: p.plan.startup().len(),
         step_requests: p.plan.step().len(),
         planned_bytes: p.plan.bytes(),
+        shares_streams: p.plan.shares_streams(),
+        waits_per_step: p.plan.waits(),
+        waits: p.usage.waits,
+        separate: p.separate.as_ref().map(|separate| outcome(separate, knows_capacity)),
         outcome: outcome(&p.outcome, knows_capacity),
         oom_event: p.outcome.failure.map(|f| f.event),
         planned: served(p.usage.planned),

@@ -151,8 +151,12 @@ impl Page<'_> {
         let mut rows: Vec<(&Outcome, Vec<String>)> =
             d.tried.iter().map(|t| (&t.outcome, label(d, t))).collect();
         if let Some(plan) = &d.plan {
-            let place = rows.partition_point(|(outcome, _)| outcome.rank() < plan.outcome.rank());
-            rows.insert(place, (&plan.outcome, vec!["plan".to_owned()]));
+            let name = if plan.plan.shares_streams() { "plan, streams share memory" } else { "plan" };
+            let separate = plan.separate.iter().map(|outcome| (outcome, "plan, streams apart"));
+            for (outcome, name) in separate.chain([(&plan.outcome, name)]) {
+                let place = rows.partition_point(|(other, _)| other.rank() < outcome.rank());
+                rows.insert(place, (outcome, vec![name.to_owned()]));
+            }
         }
         let judged = d.capacity.is_some() || rows.iter().any(|(outcome, _)| !outcome.fits());
         let width = if judged { rows.iter().map(|(o, _)| verdict(o).width()).max().unwrap_or(0) } else { 0 };

@@ -310,6 +310,32 @@ export type OomCause = {
 };
 
 /**
+ * The result of replaying with one setting.
+ */
+export type Outcome = {
+  peak_requested_bytes: number;
+  peak_allocated_bytes: number;
+  peak_active_bytes: number;
+  peak_reserved_bytes: number;
+  end_reserved_bytes: number;
+  /** Bytes reserved and not active at the peak of active bytes. */
+  external_fragmentation_bytes: number;
+  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
+  segments_allocated: number;
+  segments_freed: number;
+  /** Segments and mapped ranges. */
+  device_allocs: number;
+  device_frees: number;
+  num_alloc_retries: number;
+  /** Null if the device size is unknown. */
+  fits: boolean | null;
+  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
+  rescued_requests: number;
+  /** The event at which the replay stopped, because the program would have failed there. */
+  stopped_at_event: number | null;
+};
+
+/**
  * One phase of a step.
  */
 export type Phase = {
@@ -364,6 +390,14 @@ export type PlanReplay = {
   step_requests: number;
   /** Bytes of the plan's segments. */
   planned_bytes: number;
+  /** Whether streams share a segment. */
+  shares_streams: boolean;
+  /** Number of requests of a planned step that get memory which another stream used last, so that their stream waits for that one. */
+  waits_per_step: number;
+  /** Number of such requests of the replay. */
+  waits: number;
+  /** The result with a segment for each stream; null if streams share none, or if the plan comes from a file. */
+  separate: Outcome | null;
   oom_event: number | null;
   /** Requests at their planned places. */
   planned: ServedRequests;

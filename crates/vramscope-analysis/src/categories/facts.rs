@@ -11,6 +11,8 @@ pub(super) struct AllocationFacts {
     pub(super) parameter: ParameterSize,
     /// Its size, compared with other known sizes.
     pub(super) size: KnownSize,
+    /// Its stream, in a recording without stacks.
+    pub(super) stream: Stream,
     /// The phase in which it was allocated, and the facts of that phase.
     pub(super) allocated: AllocatedIn,
 }
@@ -31,10 +33,19 @@ pub(super) enum ParameterSize {
 pub(super) enum KnownSize {
     /// A gradient.
     Gradient,
-    /// PyTorch's cuBLAS workspace, and no gradient.
+    /// A workspace of cuBLAS or cuBLASLt, and no gradient.
     Workspace,
     /// No known size.
     Other,
+}
+
+/// The stream of an allocation, if nothing else shows what made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// The stream with most of the allocated bytes, or any stream if the recording has stacks.
+    Main,
+    /// Another stream of a recording without stacks: of a collective operation, of a copy, or of other work beside the passes.
+    Side,
 }
 
 /// The phase in which an allocation was made, when it was freed, and the facts that only this phase has.
@@ -111,6 +122,8 @@ pub(super) enum ForwardStack {
     /// The stack has no frame that shows a phase, and the next interval is another forward pass: the program's own code runs
     /// between two forward passes.
     OwnCodeBeforeForward,
+    /// The recording has no stacks.
+    Unrecorded,
     /// Another stack.
     Other,
 }

@@ -6,11 +6,11 @@ use vramscope_trace::{FrameId, StackId};
 use super::stack_iterations::StackIterations;
 use crate::categories::facts::{
     Ahead, AllocatedIn, AllocationFacts, BackwardFree, BetweenStack, ForwardStack, KnownSize, OpenFree,
-    ParameterSize, PassFree, RecomputeFree, SetupFrames, StepFree, Turn, UnphasedFree, Use,
+    ParameterSize, PassFree, RecomputeFree, SetupFrames, StepFree, Stream, Turn, UnphasedFree, Use,
 };
 use crate::categories::phases::{
     Given, InferredPhase, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
-    is_as_large_as_a_workspace,
+    is_as_large_as_a_workspace, is_lt_workspace,
 };
 use crate::categories::rules::{Basis, CATEGORY_RULES, CategoryRule, decide};
 use crate::categories::signs::{Sign, Signs, StackSigns};
@@ -163,6 +163,10 @@ struct Known {
     for_each_gradient: HashSet<StackId>,
     /// Stacks in forward passes whose allocations grow from pass to pass.
     growing: HashSet<StackId>,
+    /// Workspaces of cuBLASLt, by event.
+    lt_workspaces: HashSet<u32>,
+    /// In a recording without stacks: the stream with most of the allocated bytes.
+    main_stream: Option<u64>,
 }
 
 /// A forward pass before a backward pass retains at least this share of its bytes when it ends; without a backward pass, it frees
@@ -178,7 +182,7 @@ impl Known {
         let mut growth: HashMap<StackId, Growth> = HashMap::new();
         phases.each(history, |a, interval| match interval.phase {
             Phase::Setup => {
-                if step_free(phases, a, interval) != StepFree::Within {
+                if setup_free(phases, a, interval) != StepFree::Within {
                     let signs = signs.get(a.stack);
                     if signs.has(Sign::Made) || signs.has(Sign::Moved) {
                         modules.insert(a.requested);
@@ -235,6 +239,8 @@ impl Known {
             gradients,
             phases_are_known: phases.known_from.is_some(),
             keeping,
+            lt_workspaces: lt_workspaces(history),
+            main_stream: (phases.known_from == Some(PhasesFrom::Repetition)).then(|| main_stream(history)),
         }
     }
 
@@ -249,12 +255,19 @@ impl Known {
             } else {
                 ParameterSize::NoParameter
             },
-            size: if self.gradients.contains(&a.requested) {
+            size: if self.lt_workspaces.contains(&event(a)) {
+                KnownSize::Workspace
+            } else if self.gradients.contains(&a.requested) {
                 KnownSize::Gradient
             } else if is_as_large_as_a_workspace(a) {
                 KnownSize::Workspace
             } else {
                 KnownSize::Other
+            },
+            stream: if self.main_stream.is_none_or(|main| main == a.stream) {
+                Stream::Main
+            } else {
+                Stream::Side
             },
             allocated: self.allocated(phases, a, interval, signs),
         }
@@ -275,7 +288,7 @@ impl Known {
                 None => UnphasedFree::Within,
             }),
             Phase::Setup => AllocatedIn::Setup {
-                freed: step_free(phases, a, interval),
+                freed: setup_free(phases, a, interval),
                 by: self.setup_frames(signs),
                 turn: self.turn(a, interval),
                 ahead,
@@ -341,7 +354,8 @@ impl Known {
             Some(_) if signs.runs.is_none() && interval.next_phase == Some(Phase::Forward) => {
                 ForwardStack::OwnCodeBeforeForward
             }
-            _ => ForwardStack::Other,
+            None => ForwardStack::Unrecorded,
+            Some(_) => ForwardStack::Other,
         }
     }
 
@@ -473,6 +487,38 @@ fn step_free(phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -
         NEVER => StepFree::Never,
         _ => StepFree::Later,
     }
+}
+
+/// Returns when `a`, which was made during setup, was freed. Without stacks, the setup may consist of several parts, such as a model that is
+/// loaded and then converted. So only tensors that are freed soon count as freed in the same part.
+fn setup_free(phases: &Phases, a: &RecordedAllocation, interval: PhaseInterval) -> StepFree {
+    match step_free(phases, a, interval) {
+        StepFree::Within | StepFree::AtEnd
+            if phases.known_from == Some(PhasesFrom::Repetition)
+                && event_before(a.freed) - event(a) > SOON_IN_SETUP =>
+        {
+            StepFree::Later
+        }
+        freed => freed,
+    }
+}
+
+/// See [`setup_free`]; in events.
+const SOON_IN_SETUP: u32 = 64;
+
+/// Returns the events of allocations of cuBLASLt workspaces, as their sizes and their order show them.
+fn lt_workspaces(history: &History) -> HashSet<u32> {
+    let with_before = history.recorded().zip(std::iter::once(None).chain(history.recorded().map(Some)));
+    with_before.filter(|(a, before)| is_lt_workspace(a, *before)).map(|(a, _)| event(a)).collect()
+}
+
+/// Returns the stream with most of the allocated bytes.
+fn main_stream(history: &History) -> u64 {
+    let mut bytes: HashMap<u64, u64> = HashMap::new();
+    for a in history.recorded() {
+        *bytes.entry(a.stream).or_default() += a.size;
+    }
+    bytes.into_iter().max_by_key(|&(stream, bytes)| (bytes, stream)).map_or(0, |(stream, _)| stream)
 }
 
 /// Returns when `a`, which was made in a backward pass, was freed.

@@ -26,66 +26,119 @@ const ALIKE: f64 = 0.6;
 /// this fraction of all allocations.
 const REGULAR: f64 = 0.8;
 
-/// In a recording without stacks, a kind of allocation is its size and this many sizes before it, because single sizes also
-/// repeat within an iteration.
-const SIZES_BEFORE: usize = 8;
+/// In a recording without stacks, a kind of allocation is its property and that of this many allocations before it, because single
+/// properties also repeat within an iteration.
+const BEFORE: usize = 8;
 
 /// Returns the events of the allocations that start the iterations, in order; empty if nothing repeats. `most` is the largest
 /// possible number of iterations.
 pub(crate) fn iteration_starts(history: &History, most: u32) -> Vec<usize> {
-    let hasher = &DefaultHashBuilder::default();
-    let has_stacks = history.recorded().any(|a| history.stack_of(a).is_some());
-    let kinds_in_order = || {
-        let mut sizes = [0; SIZES_BEFORE];
-        history.recorded().enumerate().map(move |(number, a)| {
-            let kind = match history.stack_of(a) {
-                stack if has_stacks => hasher.hash_one((stack, a.requested)),
-                _ => {
-                    sizes[number % SIZES_BEFORE] = a.requested;
-                    let before = (0..SIZES_BEFORE).map(|n| sizes[(number + SIZES_BEFORE - n) % SIZES_BEFORE]);
-                    before.fold(0, |hash: u64, size| hasher.hash_one((hash, size)))
+    if history.recorded().any(|a| history.stack_of(a).is_some()) {
+        return Kinds::of(history, KindsBy::Stack).iteration_starts(most);
+    }
+    let starts = Kinds::of(history, KindsBy::Size).iteration_starts(most);
+    if starts.is_empty() {
+        // Sizes follow the batch, or the length of a sequence.
+        return Kinds::of(history, KindsBy::Order(frees_before(history))).iteration_starts(most);
+    }
+    starts
+}
+
+/// The property that allocations of one kind share.
+enum KindsBy {
+    /// The stack and the size.
+    Stack,
+    /// The size.
+    Size,
+    /// The frees right before the allocation, as a hash.
+    Order(Vec<u64>),
+}
+
+/// The kinds of the allocations of a recording.
+struct Kinds<'h> {
+    history: &'h History,
+    by: KindsBy,
+    hasher: DefaultHashBuilder,
+}
+
+impl<'h> Kinds<'h> {
+    fn of(history: &'h History, by: KindsBy) -> Self {
+        Self { history, by, hasher: DefaultHashBuilder::default() }
+    }
+
+    /// Returns the kind and the number of each allocation.
+    fn in_order(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        let mut properties = [0; BEFORE];
+        self.history.recorded().enumerate().map(move |(number, a)| {
+            properties[number % BEFORE] = match &self.by {
+                KindsBy::Stack => {
+                    return (self.hasher.hash_one((self.history.stack_of(a), a.requested)), number);
                 }
+                KindsBy::Size => a.requested,
+                KindsBy::Order(frees) => frees.get(number).copied().unwrap_or_default(),
             };
-            (kind, number)
+            let before = (0..BEFORE).map(|n| properties[(number + BEFORE - n) % BEFORE]);
+            (before.fold(0, |hash: u64, property| self.hasher.hash_one((hash, property))), number)
         })
-    };
-    let mut kinds: HashMap<u64, Kind> = HashMap::new();
-    let mut all = 0;
-    for (key, number) in kinds_in_order() {
-        let kind = kinds.entry(key).or_insert(Kind { count: 0, first: number, last: number });
-        kind.count += 1;
-        kind.last = number;
-        all = number + 1;
     }
-    // Kinds that occur only in one part of the run, as parameters do, say nothing about the whole.
-    kinds.retain(|_, k| (FEWEST_ITERATIONS..=most).contains(&k.count) && (k.last - k.first) * 4 >= all);
-    let mut shared: HashMap<u32, usize> = HashMap::new();
-    for kind in kinds.values() {
-        *shared.entry(kind.count).or_default() += 1;
+
+    fn iteration_starts(&self, most: u32) -> Vec<usize> {
+        let mut kinds: HashMap<u64, Kind> = HashMap::new();
+        let mut all = 0;
+        for (key, number) in self.in_order() {
+            let kind = kinds.entry(key).or_insert(Kind { count: 0, first: number, last: number });
+            kind.count += 1;
+            kind.last = number;
+            all = number + 1;
+        }
+        // Kinds that occur only in one part of the run, as parameters do, say nothing about the whole.
+        kinds.retain(|_, k| (FEWEST_ITERATIONS..=most).contains(&k.count) && (k.last - k.first) * 4 >= all);
+        let mut shared: HashMap<u32, usize> = HashMap::new();
+        for kind in kinds.values() {
+            *shared.entry(kind.count).or_default() += 1;
+        }
+        let mut shared: Vec<(u32, usize)> =
+            shared.into_iter().filter(|&(_, kinds)| kinds >= FEWEST_KINDS).collect();
+        shared.sort_unstable_by_key(|&(count, kinds)| (std::cmp::Reverse(kinds), count));
+        let events = || self.history.recorded().filter_map(|a| a.from.event());
+        let mut held = Vec::new();
+        for (count, _) in shared.into_iter().take(TRIED) {
+            let first = kinds.iter().filter(|(_, k)| k.count == count).min_by_key(|(_, k)| k.first);
+            let Some((&begins, _)) = first else { continue };
+            let marks: Vec<usize> =
+                self.in_order().filter(|&(kind, _)| kind == begins).map(|(_, number)| number).collect();
+            if !(is_regular(&marks, all) && are_alike(&marks, self.in_order().map(|(kind, _)| kind))) {
+                continue;
+            }
+            if held.is_empty() {
+                held = held_before(self.history, events());
+            }
+            if let Some(starts) = from_troughs(&held, &marks) {
+                let mut events = events().enumerate();
+                let event = |start| events.find(|&(number, _)| number == start).map(|(_, event)| event);
+                return starts.into_iter().filter_map(event).collect();
+            }
+        }
+        Vec::new()
     }
-    let mut shared: Vec<(u32, usize)> =
-        shared.into_iter().filter(|&(_, kinds)| kinds >= FEWEST_KINDS).collect();
-    shared.sort_unstable_by_key(|&(count, kinds)| (std::cmp::Reverse(kinds), count));
-    let events = || history.recorded().filter_map(|a| a.from.event());
-    let mut held = Vec::new();
-    for (count, _) in shared.into_iter().take(TRIED) {
-        let first = kinds.iter().filter(|(_, k)| k.count == count).min_by_key(|(_, k)| k.first);
-        let Some((&begins, _)) = first else { continue };
-        let marks: Vec<usize> =
-            kinds_in_order().filter(|&(kind, _)| kind == begins).map(|(_, number)| number).collect();
-        if !(is_regular(&marks, all) && are_alike(&marks, kinds_in_order().map(|(kind, _)| kind))) {
-            continue;
+}
+
+/// Returns for each allocation a hash of the frees between it and the allocation before. A free counts by the number of allocations since the
+/// freed one was made.
+fn frees_before(history: &History) -> Vec<u64> {
+    let hasher = DefaultHashBuilder::default();
+    let mut frees: Vec<(Moment, usize)> =
+        history.recorded().enumerate().map(|(number, a)| (a.freed, number)).collect();
+    frees.sort_unstable();
+    let mut frees = frees.into_iter().peekable();
+    let hashes = history.recorded().enumerate().map(|(number, a)| {
+        let mut hash = 0;
+        while let Some((_, freed)) = frees.next_if(|&(when, freed)| when <= a.from && freed < number) {
+            hash = hasher.hash_one((hash, number - freed));
         }
-        if held.is_empty() {
-            held = held_before(history, events());
-        }
-        if let Some(starts) = from_troughs(&held, &marks) {
-            let mut events = events().enumerate();
-            let event = |start| events.find(|&(number, _)| number == start).map(|(_, event)| event);
-            return starts.into_iter().filter_map(event).collect();
-        }
-    }
-    Vec::new()
+        hash
+    });
+    hashes.collect()
 }
 
 /// Returns the allocated bytes right before each of some events.

@@ -4,7 +4,7 @@ use vramscope_trace::Category;
 
 use crate::categories::facts::{
     Ahead, AllocatedIn, AllocationFacts, BackwardFree, BetweenStack, ForwardStack, KnownSize, OpenFree,
-    ParameterSize, PassFree, RecomputeFree, Retained, SetupFrames, StepFree, Turn, UnphasedFree, Use,
+    ParameterSize, PassFree, RecomputeFree, Retained, SetupFrames, StepFree, Stream, Turn, UnphasedFree, Use,
 };
 use crate::categories::signs::Sign;
 
@@ -110,6 +110,13 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
             };
             f.size == KnownSize::Workspace && is_never_freed
         },
+    ),
+    rule(
+        "tensors of other streams",
+        C::Unknown,
+        E::Nothing,
+        "its stream is not that of the passes, and the recording has no stacks",
+        |f| f.stream == Stream::Side,
     ),
     rule(
         "moved buffers",
@@ -301,10 +308,12 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         E::Lifetime,
         "the forward pass allocated it, and the program retained it to the end, or beyond a backward pass that used a tensor computed from it",
         |f| {
-            matches!(
-                f.allocated,
-                Forward { freed: PassFree::AfterBackward(Use::TurnedIntoAnother) | PassFree::Never, .. }
-            )
+            match f.allocated {
+                Forward { freed: PassFree::AfterBackward(Use::TurnedIntoAnother), .. } => true,
+                // Without stacks, it may also belong to an optimizer step that was not found.
+                Forward { freed: PassFree::Never, stack } => stack != ForwardStack::Unrecorded,
+                _ => false,
+            }
         },
     ),
     rule(
@@ -428,6 +437,7 @@ mod tests {
             signs: StackSigns::default(),
             parameter: ParameterSize::NoParameter,
             size: KnownSize::Other,
+            stream: Stream::Main,
             allocated,
         }
     }
@@ -475,6 +485,10 @@ mod tests {
             (
                 "cuBLAS workspace, by size",
                 AllocationFacts { size: KnownSize::Workspace, ..facts(forward(PassFree::Never)) },
+            ),
+            (
+                "tensors of other streams",
+                AllocationFacts { stream: Stream::Side, ..facts(forward(PassFree::InBackward)) },
             ),
             ("moved buffers", facts(setup(SetupFrames::MoveBuffer, StepFree::Later))),
             ("moved parameters", facts(setup(SetupFrames::Move, StepFree::Later))),

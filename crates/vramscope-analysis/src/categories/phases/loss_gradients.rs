@@ -2,7 +2,8 @@
 //!
 //! A backward pass begins with the gradient of the loss, a scalar that autograd allocates for the whole pass (`_make_grads`,
 //! `torch/autograd/__init__.py`, PyTorch 2.11). While it is allocated, the pass frees the memory that the forward pass retained, in the
-//! opposite order. No other scalar has such a lifetime: the loss itself is allocated before it, and freed later.
+//! opposite order. No other scalar has such a lifetime: the loss itself is allocated before it, and freed later. If the forward pass retains
+//! too few tensors to show an order, the pass is recognized by its gradients, which have the sizes of the parameters.
 //!
 //! ```text
 //!   loss              ├───────────────────────┤
@@ -14,11 +15,9 @@
 
 use hashbrown::HashMap;
 
-use super::run::{NEVER, Phase, Run, event, event_before, is_as_large_as_a_workspace};
+use super::parameters::{ParameterSizes, SCALAR};
+use super::run::{NEVER, Phase, Run, event, event_before, is_as_large_as_a_workspace, is_lt_workspace};
 use crate::history::{History, RecordedAllocation};
-
-/// The largest scalar, in bytes: of type `float64`.
-const SCALAR: u64 = 8;
 
 /// The fewest tensors that a backward pass frees in the opposite order. A single pass needs [`FEWEST_ALONE`].
 const FEWEST: usize = 3;
@@ -48,14 +47,14 @@ const ALWAYS_EXAMINED: usize = 4096;
 /// The frees in the lifetimes of scalars are examined up to this many times the length of the recording; beyond it, no pass is known.
 const EXAMINED: usize = 64;
 
-/// Size of PyTorch's cuBLASLt workspace, in bytes: 1024 KiB (`_parseChosenWorkspaceSize`, `aten/src/ATen/cuda/CUDABlas.cpp`, PyTorch 2.11).
-/// The first product allocates it after the cuBLAS workspace.
-const LT_WORKSPACE: u64 = 1024 * 1024;
-
 /// Returns the phase runs that the gradients of losses show; empty if there are none.
 pub(super) fn runs(history: &History) -> Vec<Run> {
     let all: Vec<&RecordedAllocation> = history.recorded().collect();
-    let passes = passes(&all);
+    let mut passes = passes(Recorded::of(&all, None));
+    if passes.is_empty() {
+        let parameters = parameters(history, &all);
+        passes = self::passes(Recorded::of(&all, Some(parameters)));
+    }
     let Some(first) = passes.first() else { return Vec::new() };
     let begins = setup(&all, &passes, first);
     let mut runs = Vec::new();
@@ -66,14 +65,21 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     };
     push(Phase::Setup, 0, begins, 0);
     let (mut forward, mut gradients) = (begins, Vec::new());
+    let last = all.last().map(|a| event(a)).into_iter().chain(passes.iter().map(|pass| pass.end)).max();
+    let outlives = |a: &&&RecordedAllocation| last.is_some_and(|last| event_before(a.freed) >= last);
     for (number, pass) in passes.iter().enumerate() {
         let after = all.partition_point(|a| event(a) < pass.end);
         push(Phase::Forward, forward, pass.first, 0);
         push(Phase::Backward, pass.first, after, if pass.end == NEVER { 0 } else { pass.end });
         let until = passes.get(number + 1).map_or(all.len(), |next| next.first);
         gradients.retain(|a: &&RecordedAllocation| event_before(a.freed) > pass.end);
+        let kept = gradients.len();
         gradients.extend(all[pass.first..after].iter().filter(|a| event_before(a.freed) > pass.end));
-        forward = after + optimizer(&all[after..until], &gradients);
+        // Of several optimizers in turn, each steps the gradients of its own pass.
+        let steps = [&gradients[..], &gradients[kept..]].map(|of| optimizer(&all[after..until], of));
+        let states = all[after..until].iter().take_while(outlives).count();
+        let states = if states * 2 > gradients.len() { states } else { 0 };
+        forward = after + states.max(steps.into_iter().find(|&step| step > 0).unwrap_or(0));
         push(Phase::Optimizer, after, forward, 0);
     }
     push(Phase::Forward, forward, all.len(), 0);
@@ -102,24 +108,35 @@ struct Recorded<'h> {
     freed: Vec<usize>,
     /// The number of frees that may still be examined; `None` if there were too many.
     left: Option<usize>,
+    /// If a pass is recognized by its gradients rather than by the order of its frees: the sizes of the parameters.
+    parameters: Option<ParameterSizes>,
 }
 
 impl<'h> Recorded<'h> {
-    fn of(all: &'h [&'h RecordedAllocation]) -> Self {
+    fn of(all: &'h [&'h RecordedAllocation], parameters: Option<ParameterSizes>) -> Self {
         let mut frees: Vec<(u32, usize)> =
             all.iter().enumerate().map(|(number, a)| (event_before(a.freed), number)).collect();
         frees.retain(|&(event, _)| event != NEVER);
         frees.sort_unstable();
         let left = Some((frees.len() + ALWAYS_EXAMINED).saturating_mul(EXAMINED));
         let (frees, freed) = frees.into_iter().unzip();
-        Self { all, frees, freed, left }
+        Self { all, frees, freed, left, parameters }
     }
 
     /// Returns the frees within the lifetime of a scalar, as positions.
     fn within(&self, scalar: usize) -> std::ops::Range<usize> {
-        let (from, end) = (event(self.all[scalar]), event_before(self.all[scalar].freed));
+        let (from, mut end) = (event(self.all[scalar]), event_before(self.all[scalar].freed));
+        if self.parameters.is_some() {
+            // As the program ends, it frees more than a pass.
+            end = end.min(self.all.last().map_or(NEVER, |a| event(a)));
+        }
         let start = self.frees.partition_point(|&free| free <= from);
         start..self.frees.partition_point(|&free| free < end).max(start)
+    }
+
+    /// The fewest tensors that a backward pass frees in the opposite order.
+    fn fewest(&self) -> usize {
+        if self.parameters.is_some() { 1 } else { FEWEST }
     }
 
     /// Returns the lifetime of a scalar if tensors are freed within it as in a backward pass. Only tensors count whose numbers are in
@@ -129,7 +146,11 @@ impl<'h> Recorded<'h> {
         self.left = self.left.and_then(|left| left.checked_sub(within.len()));
         self.left?;
         let all = self.all;
-        let is_older = |&number: &usize| older.contains(&number) && all[number].requested > SCALAR;
+        let is_parameter = |size| self.parameters.as_ref().is_some_and(|sizes| sizes.contains(size));
+        let is_older = |&number: &usize| {
+            let size = all[number].requested;
+            older.contains(&number) && size > SCALAR && !is_parameter(size)
+        };
         let retained: Vec<usize> = self.freed[within].iter().copied().filter(is_older).collect();
         let apart = APART.min(retained.len() / 2);
         let pairs = retained.iter().zip(&retained[apart..]);
@@ -137,9 +158,16 @@ impl<'h> Recorded<'h> {
         let longest = longest_falling(&retained);
         let (from, end) = (event(all[scalar]), event_before(all[scalar].freed));
         let allocations = all.partition_point(|a| event(a) < end) - scalar - 1;
-        let is_pass = longest + 1 >= FEWEST
-            && opposite as f64 >= (retained.len() - apart) as f64 * OPPOSITE
-            && allocations >= longest;
+        let is_pass = match &self.parameters {
+            Some(parameters) => {
+                longest >= self.fewest() && parameters.have_gradients_in(&all[scalar + 1..][..allocations])
+            }
+            None => {
+                longest + 1 >= self.fewest()
+                    && opposite as f64 >= (retained.len() - apart) as f64 * OPPOSITE
+                    && allocations >= longest
+            }
+        };
         is_pass.then_some(Pass { first: scalar, from, end, retained: longest })
     }
 }
@@ -159,8 +187,8 @@ fn longest_falling(numbers: &[usize]) -> usize {
 }
 
 /// Returns the backward passes in order.
-fn passes(all: &[&RecordedAllocation]) -> Vec<Pass> {
-    let mut recorded = Recorded::of(all);
+fn passes(mut recorded: Recorded<'_>) -> Vec<Pass> {
+    let all = recorded.all;
     let scalars: Vec<usize> = (0..all.len()).filter(|&number| all[number].requested <= SCALAR).collect();
     let mut by_end = scalars.clone();
     by_end.sort_by_key(|&number| (event_before(all[number].freed), number));
@@ -170,7 +198,7 @@ fn passes(all: &[&RecordedAllocation]) -> Vec<Pass> {
     let mut at = 0;
     while let Some(&scalar) = by_end.get(at) {
         let first = if scalar < since { None } else { recorded.pass(scalar, since..scalar) };
-        let Some(first) = first.filter(|pass| pass.retained >= FEWEST) else {
+        let Some(first) = first.filter(|pass| pass.retained >= recorded.fewest()) else {
             at += 1;
             continue;
         };
@@ -212,6 +240,9 @@ fn best(recorded: &mut Recorded<'_>, scalars: &[usize], first: Pass, since: usiz
         }
         found.push(pass);
     }
+    if recorded.parameters.is_some() {
+        return found.first().copied().unwrap_or(first);
+    }
     // From the shortest.
     let most = most.0;
     for pass in found {
@@ -230,6 +261,15 @@ fn best(recorded: &mut Recorded<'_>, scalars: &[usize], first: Pass, since: usiz
     most
 }
 
+/// Returns the sizes of the tensors that may be parameters: those that outlive the recording, and are older than all scalars that do not.
+fn parameters(history: &History, all: &[&RecordedAllocation]) -> ParameterSizes {
+    let last = all.last().map_or(NEVER, |a| event(a));
+    let outlives = |a: &&RecordedAllocation| event_before(a.freed) > last;
+    let passing = all.iter().position(|a| a.requested <= SCALAR && !outlives(a)).unwrap_or(all.len());
+    let recorded = all[..passing].iter().copied().filter(outlives);
+    ParameterSizes::of(history.allocations.iter().filter(|a| a.is_preexisting()).chain(recorded))
+}
+
 /// Returns the number of allocations of the setup. The setup ends before the first tensor that a backward pass frees. It also ends after the
 /// last tensor that outlives all passes, except workspaces: these are allocated by the first operations.
 fn setup(all: &[&RecordedAllocation], passes: &[Pass], first: &Pass) -> usize {
@@ -237,8 +277,8 @@ fn setup(all: &[&RecordedAllocation], passes: &[Pass], first: &Pass) -> usize {
     let before = all[..first.first].iter().position(is_retained).unwrap_or(first.first);
     let end = passes.last().map_or(NEVER, |last| last.end);
     let is_workspace = |number: usize| {
-        let follows = number.checked_sub(1).is_some_and(|before| is_as_large_as_a_workspace(all[before]));
-        is_as_large_as_a_workspace(all[number]) || follows && all[number].requested == LT_WORKSPACE
+        let before = number.checked_sub(1).map(|before| all[before]);
+        is_as_large_as_a_workspace(all[number]) || is_lt_workspace(all[number], before)
     };
     let is_kept = |&number: &usize| event_before(all[number].freed) >= end && !is_workspace(number);
     (0..before).rev().find(is_kept).map_or(before, |last| last + 1)
@@ -281,8 +321,6 @@ fn optimizer(after: &[&RecordedAllocation], gradients: &[&RecordedAllocation]) -
             break;
         }
     }
-    let never = after.iter().take_while(|a| event_before(a.freed) == NEVER).count();
-    let end = end.max(never);
     // A list may end with scalars, those of parameters with one element.
     let scalars = after[end..].iter().take_while(|a| a.requested <= SCALAR).count();
     if end > 0 { end + scalars } else { 0 }

@@ -1,6 +1,7 @@
 //! Divides a recording into phases: intervals in which the program did one thing.
 
 mod loss_gradients;
+mod parameters;
 mod repetition;
 mod run;
 mod stacks;
@@ -10,7 +11,7 @@ use crate::categories::stack_iterations::StackIterations;
 use crate::history::{History, RecordedAllocation};
 
 pub(crate) use run::Phase;
-pub(super) use run::{NEVER, event, event_before, is_as_large_as_a_workspace};
+pub(super) use run::{NEVER, event, event_before, is_as_large_as_a_workspace, is_lt_workspace};
 
 use run::Run;
 

@@ -12,13 +12,12 @@
 //!   forward  backward  optimizer
 //! ```
 
-use hashbrown::HashSet;
-
-use super::run::{NEVER, Phase, Run, event, event_before};
+use super::parameters::ParameterSizes;
+use super::run::{NEVER, Phase, Run, event, event_before, is_as_large_as_a_workspace};
 use crate::categories::iterations::iteration_starts;
 use crate::history::{History, RecordedAllocation};
 
-/// Returns the phase runs that repetition shows; empty if nothing repeats.
+/// Returns the phase runs that repetition shows; empty if nothing repeats, or if the evidence is contradictory.
 pub(super) fn runs(history: &History) -> Vec<Run> {
     let starts = iteration_starts(history, u32::MAX);
     if starts.len() < 2 {
@@ -28,13 +27,22 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     let number = |start: &usize| all.partition_point(|a| (event(a) as usize) < *start);
     let mut borders: Vec<usize> = starts.iter().map(number).collect();
     borders.push(all.len());
-    let turns: Vec<Option<usize>> = borders
-        .array_windows()
-        .map(|&[from, to]| turn(&all[from..to], all.get(to).map_or(NEVER, |a| event(a))))
-        .collect();
-    let has_backward = turns.iter().flatten().count() * 2 > turns.len();
-    if !has_backward {
-        borders[0] -= trailing_run(&all[..borders[0]]);
+    if retain_much(&all, &borders) {
+        return Vec::new();
+    }
+    let begins = setup(&all, borders[0]);
+    let setup = &all[..begins];
+    let before = history.allocations.iter().filter(|a| a.is_preexisting()).chain(setup.iter().copied());
+    let parameters = ParameterSizes::of(before);
+    let is_most = |count: usize| count * 2 > borders.len() - 1;
+    let steps = || borders.array_windows().map(|&[from, to]| (from, to));
+    let has_gradients =
+        is_most(steps().filter(|&(from, to)| parameters.have_gradients_in(&all[from..to])).count());
+    let turn_of = |(from, to): (usize, usize)| {
+        turn(&all[from..to], all.get(to).map_or(NEVER, |a| event(a)), &parameters)
+    };
+    if parameters.is_empty() || has_gradients && !is_most(steps().filter_map(turn_of).count()) {
+        return Vec::new();
     }
     let mut runs = Vec::new();
     let mut push = |phase, part: &[&RecordedAllocation]| {
@@ -42,15 +50,14 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
             runs.push(Run { phase, from: event(first), last: event(last), is_hook: false });
         }
     };
-    let setup = &all[..borders[0]];
-    push(Phase::Setup, setup);
-    let before = history.allocations.iter().filter(|a| a.is_preexisting()).chain(setup.iter().copied());
-    let parameters: HashSet<u64> = before.map(|a| a.requested).collect();
+    let begins = if has_gradients { begins } else { begins - trailing_run(setup) };
+    push(Phase::Setup, &all[..begins]);
     let mut freed: Vec<u32> = all.iter().map(|a| event_before(a.freed)).collect();
     freed.sort_unstable();
-    for (&[from, to], turn) in borders.array_windows().zip(turns) {
+    // Repetition may not show the first step, which allocates more than the others.
+    for (from, to) in std::iter::once((begins, borders[0])).chain(steps()) {
         let part = &all[from..to];
-        let Some(turn) = turn.filter(|_| has_backward) else {
+        let Some(turn) = turn_of((from, to)).filter(|_| has_gradients) else {
             push(Phase::Forward, part);
             continue;
         };
@@ -63,10 +70,37 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     runs
 }
 
+/// Whether most steps retain a large part of their memory beyond the next step. They are then parts of a longer step, such as layers of a
+/// model in a forward pass.
+fn retain_much(all: &[&RecordedAllocation], borders: &[usize]) -> bool {
+    // The first step allocates what all steps need.
+    let steps = || borders.array_windows().skip(1);
+    let retains_much = |&&[from, to, next]: &&[usize; 3]| {
+        let end = all.get(next).map_or(NEVER, |a| event(a));
+        let made: u64 = all[from..to].iter().map(|a| a.size).sum();
+        let retained: u64 =
+            all[from..to].iter().filter(|a| event_before(a.freed) >= end).map(|a| a.size).sum();
+        retained as f64 > made as f64 * MUCH
+    };
+    steps().filter(retains_much).count() * 2 > steps().count()
+}
+
+/// See [`retain_much`].
+const MUCH: f64 = 0.2;
+
+/// Returns the number of allocations of the setup, which is before allocation `first`. It ends after the last tensor that outlives the recording
+/// and before the first workspace, which the first operations allocate.
+fn setup(all: &[&RecordedAllocation], first: usize) -> usize {
+    let last = all.last().map_or(NEVER, |a| event(a));
+    let end = all[..first].iter().position(|a| is_as_large_as_a_workspace(a)).unwrap_or(first);
+    all[..end].iter().rposition(|a| event_before(a.freed) >= last).map_or(0, |last| last + 1)
+}
+
 /// Returns the number of allocations of a step before its turn. The turn is the moment at which most of the memory is live that
 /// is later freed in the opposite order, as a backward pass does. An optimizer's temporaries are freed in the order in which they
-/// were allocated. Returns `None` if too few are freed in the opposite order, as in a program that only runs forward passes.
-fn turn(part: &[&RecordedAllocation], end: u32) -> Option<usize> {
+/// were allocated. Tensors of the size of a parameter do not count: they may be gradients. Returns `None` if too few are freed in the opposite
+/// order, as in a program that only runs forward passes.
+fn turn(part: &[&RecordedAllocation], end: u32, parameters: &ParameterSizes) -> Option<usize> {
     let mut changes: Vec<Change> = Vec::with_capacity(part.len() * 2);
     for (number, a) in part.iter().enumerate().filter(|(_, a)| event_before(a.freed) < end) {
         changes.push(Change { event: event(a), number, begins: true });
@@ -81,8 +115,9 @@ fn turn(part: &[&RecordedAllocation], end: u32) -> Option<usize> {
                 live.add(change.number);
             } else {
                 live.remove(change.number);
-                is_opposite[change.number] =
-                    at_once.len() <= MOST_AT_ONCE && live.behind(change.number) <= MOST_BEHIND;
+                is_opposite[change.number] = at_once.len() <= MOST_AT_ONCE
+                    && live.behind(change.number) <= MOST_BEHIND
+                    && !parameters.contains(part[change.number].requested);
             }
         }
     }
@@ -166,7 +201,7 @@ impl Live {
 
 /// Returns the number of allocations of a step between its turn and its optimizer step. The optimizer makes a whole list of
 /// parameter-sized allocations before it frees any; a backward pass keeps freeing.
-fn optimizer(rest: &[&RecordedAllocation], freed: &[u32], parameters: &HashSet<u64>) -> usize {
+fn optimizer(rest: &[&RecordedAllocation], freed: &[u32], parameters: &ParameterSizes) -> usize {
     // Start of the current list.
     let mut begins = 0;
     for (number, a) in rest.iter().enumerate() {
@@ -174,7 +209,7 @@ fn optimizer(rest: &[&RecordedAllocation], freed: &[u32], parameters: &HashSet<u
             let next = freed.partition_point(|&e| e < event(rest[number - 1]));
             freed.get(next).is_some_and(|&e| e < event(a))
         };
-        if !parameters.contains(&a.requested) {
+        if !parameters.contains(a.requested) {
             begins = number + 1;
         } else if gave_back {
             begins = number;

@@ -59,3 +59,15 @@ const WORKSPACES: [u64; 2] = [8 * 4096 * 1024, 2 * 4096 * 1024 + 8 * 16 * 1024];
 pub(in crate::categories) fn is_as_large_as_a_workspace(a: &RecordedAllocation) -> bool {
     WORKSPACES.contains(&a.requested)
 }
+
+/// Size of PyTorch's cuBLASLt workspace, in bytes: 1024 KiB (`_parseChosenWorkspaceSize`, `aten/src/ATen/cuda/CUDABlas.cpp`, PyTorch 2.11).
+/// The first product allocates it after the cuBLAS workspace.
+const LT_WORKSPACE: u64 = 1024 * 1024;
+
+/// Whether an allocation has the size of a cuBLASLt workspace and follows one of cuBLAS.
+pub(in crate::categories) fn is_lt_workspace(
+    a: &RecordedAllocation,
+    before: Option<&RecordedAllocation>,
+) -> bool {
+    before.is_some_and(is_as_large_as_a_workspace) && a.requested == LT_WORKSPACE
+}

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-ORDER = ["parameter", "buffer", "optimizer_state", "gradient", "input", "activation"]
+ORDER = ["parameter", "buffer", "optimizer_state", "gradient", "kv_cache", "input", "activation"]
 
 
 class Roles:
@@ -30,7 +30,10 @@ class Roles:
         self.noted, self.in_backward = [], False
 
     def note(self, tensor, category):
-        if tensor.is_cuda:
+        if tensor.is_sparse:
+            self.note(tensor._indices(), category)
+            self.note(tensor._values(), category)
+        elif tensor.is_cuda:
             self.noted.append((tensor.untyped_storage().data_ptr(), time.time_ns() // 1000, category))
 
     def model(self, model):
@@ -442,10 +445,10 @@ PROGRAMS = {
 }
 
 
-def record(name, folder):
+def record(program, name, folder):
     roles = Roles()
     torch.cuda.memory._record_memory_history(stacks="python")
-    PROGRAMS[name](roles)
+    program(roles)
     torch.cuda.synchronize()
     snapshot = torch.cuda.memory._snapshot()
     torch.cuda.memory._record_memory_history(enabled=None)
@@ -454,13 +457,17 @@ def record(name, folder):
     (folder / f"{name}.categories.json").write_text(json.dumps(tags))
 
 
-if __name__ == "__main__":
+def main(programs):
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
-    for program in sys.argv[2:] or PROGRAMS:
+    for name in sys.argv[2:] or programs:
         # In a process of its own, so that the allocator is new.
         if (process := os.fork()) == 0:
-            record(program, folder)
+            record(programs[name], name, folder)
             os._exit(0)
         if os.waitpid(process, 0)[1] != 0:
-            sys.exit(f"{program} failed")
+            sys.exit(f"{name} failed")
+
+
+if __name__ == "__main__":
+    main(PROGRAMS)

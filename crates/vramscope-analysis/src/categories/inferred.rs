@@ -348,14 +348,14 @@ impl Known {
         signs: StackSigns,
     ) -> ForwardStack {
         match a.stack {
+            _ if self.main_stream.is_some() => ForwardStack::Unrecorded,
             Some(stack) if !interval.is_before_backward() && self.growing.contains(&stack) => {
                 ForwardStack::Grows
             }
             Some(_) if signs.runs.is_none() && interval.next_phase == Some(Phase::Forward) => {
                 ForwardStack::OwnCodeBeforeForward
             }
-            None => ForwardStack::Unrecorded,
-            Some(_) => ForwardStack::Other,
+            _ => ForwardStack::Other,
         }
     }
 

@@ -29,7 +29,7 @@ export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
       <table class="numbers">
         <TableHead columns={{ Category: 'words', Blocks: 'numeric', Bytes: 'numeric', Share: 'numeric' }} />
         <tbody>
-          {categories.map(({ category, bytes: held, count: blocks }) => (
+          {withWorkspaces(categories, reasons).map(({ category, bytes: held, count: blocks }) => (
             <Fragment key={category}>
               <tr data-category={category}>
                 <th scope="row" class="wide">
@@ -62,6 +62,18 @@ export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
       </p>
     </Card>
   );
+}
+
+/** The rows of the report, with a row of their own for workspaces, which the report counts as `temporary`. */
+function withWorkspaces(categories: readonly CategoryBytes[], reasons: readonly CategoryReason[]): CategoryBytes[] {
+  const of = reasons.filter(({ category }) => category === 'workspace').reduce((sum, reason) => sum + reason.count, 0);
+  const rows = categories.flatMap((row) => {
+    const apart = row.workspace_bytes ?? 0;
+    if (apart === 0) return [row];
+    const workspaces = { category: 'workspace', bytes: apart, count: of };
+    return [workspaces, { ...row, bytes: row.bytes - apart, count: row.count - of }].filter(({ count: blocks }) => blocks > 0);
+  });
+  return rows.sort((a, b) => b.bytes - a.bytes);
 }
 
 const nameOf = (category: string): Category => CATEGORIES.find((one) => one === category) ?? 'unknown';

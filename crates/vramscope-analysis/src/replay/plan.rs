@@ -377,7 +377,7 @@ enum Startup {
 struct Lifetimes {
     /// The requests before the steps, and those of all copies of the step.
     requests: Vec<Request>,
-    /// When the place of each request is in use; `None` if the request has no place of its own.
+    /// The time in which each request uses its place; `None` if the request has no place of its own.
     used: Vec<Option<(usize, usize)>>,
     /// Requests whose place is that of an earlier one, with that one.
     reused: Vec<(usize, usize)>,

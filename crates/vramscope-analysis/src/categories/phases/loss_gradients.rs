@@ -75,7 +75,7 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
         gradients.retain(|a: &&RecordedAllocation| event_before(a.freed) > pass.end);
         let kept = gradients.len();
         gradients.extend(all[pass.first..after].iter().filter(|a| event_before(a.freed) > pass.end));
-        // Of several optimizers in turn, each steps the gradients of its own pass.
+        // If several optimizers take turns, each one updates from the gradients of its own pass.
         let steps = [&gradients[..], &gradients[kept..]].map(|of| optimizer(&all[after..until], of));
         let states = all[after..until].iter().take_while(outlives).count();
         let states = if states * 2 > gradients.len() { states } else { 0 };

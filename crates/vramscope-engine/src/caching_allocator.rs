@@ -121,8 +121,7 @@ impl CachingAllocator {
         let place = follower.place(pool, stream, bytes)?;
         let arena = self.engine.arena(plan.arena(stream));
         let Ok(placed) = self.engine.malloc_planned(arena, place, size, None, &NoCallbacks);
-        follower.usage.count_placed(bytes, placed.as_ref().err().copied());
-        let grant = placed.ok()?;
+        let grant = placed.inspect_err(|&why| follower.usage.not_placed(bytes, Some(why))).ok()?;
         Some(LiveBlock {
             arena: Arc::clone(arena),
             key: grant.block,

@@ -308,10 +308,12 @@ impl Served {
 }
 
 impl PlanUse {
-    /// Counts a request with a place: allocated there, or the reason why not.
-    pub fn count_placed(&mut self, bytes: u64, outcome: Option<NotPlaced>) {
-        match outcome {
-            None => self.planned.count(bytes),
+    /// Corrects the count of a request that did not get its place: why not, or `None` if it failed.
+    pub fn not_placed(&mut self, bytes: u64, why: Option<NotPlaced>) {
+        self.planned.requests -= 1;
+        self.planned.bytes -= bytes;
+        match why {
+            None => {}
             Some(NotPlaced::InUse) => self.in_use.count(bytes),
             Some(NotPlaced::NoMemory) => self.no_memory.count(bytes),
         }
@@ -513,10 +515,14 @@ impl PlanFollower {
         offset.map_or(Planned::Left, |offset| Planned::At(PlannedPlace { offset, size, segment, shared_by }))
     }
 
-    /// The place of the next request, if the plan has one. Counts all other requests.
+    /// Counts the next request, and returns its place if the plan has one. The caller corrects the count if the request does not get it
+    /// ([`PlanUse::not_placed`]).
     pub fn place(&mut self, pool: PoolId, stream: u64, size: u64) -> Option<PlannedPlace> {
         match self.request(pool, stream, size) {
-            Planned::At(place) => return Some(place),
+            Planned::At(place) => {
+                self.usage.planned.count(size);
+                return Some(place);
+            }
             Planned::Left => self.usage.left.count(size),
             Planned::Differs => self.usage.differing.count(size),
         }

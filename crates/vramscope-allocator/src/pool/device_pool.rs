@@ -143,9 +143,8 @@ impl DevicePool {
         at_malloc: HooksAtMalloc,
         hooks: Option<&AllocationHooks>,
     ) -> Result<Allocation, AllocError> {
-        let arena = self.engine.arena(key);
         if size == 0 {
-            return Ok(Allocation::of_no_bytes(arena));
+            return Ok(Allocation::of_no_bytes(self.engine.arena(key)));
         }
         let stack = self.engine.observer().history.capture(When::Malloc);
         if let Some(plan) = self.plan.get()
@@ -153,6 +152,7 @@ impl DevicePool {
         {
             return self.malloc_by_plan(plan, key, size, rounded, at_malloc, hooks, stack);
         }
+        let arena = self.engine.arena(key);
         match self.engine.malloc(arena, size, rounded, stack, &DeviceHooks(hooks)) {
             Ok(grant) => Ok(Allocation::new(arena, grant, at_malloc)),
             Err(e) => Err(self.observe_error(e.into())),
@@ -182,14 +182,17 @@ impl DevicePool {
                 follower = lock(plan_follower);
             }
             follower.set_exchanges(self.engine.plan_exchanges());
-            let place = follower.place(key.pool, key.stream, bytes);
+            let is_dropped = self.plan_dropped.load(Ordering::Relaxed);
+            let place = if is_dropped { None } else { follower.place(key.pool, key.stream, bytes) };
             drop(follower);
-            if let Some(place) = place.filter(|_| !self.plan_dropped.load(Ordering::Relaxed)) {
-                let placed = self.engine.malloc_planned(planned, place, size, stack, &DeviceHooks(hooks))?;
-                lock(plan_follower).usage.count_placed(bytes, placed.as_ref().err().copied());
-                if let Ok(grant) = placed {
+            if let Some(place) = place {
+                let placed = self.engine.malloc_planned(planned, place, size, stack, &DeviceHooks(hooks));
+                if let Ok(Ok(grant)) = placed {
                     return Ok(Allocation::new(planned, grant, at_malloc));
                 }
+                let why = placed.as_ref().ok().and_then(|placed| placed.err());
+                lock(plan_follower).usage.not_placed(bytes, why);
+                placed?.ok();
             }
         }
         let arena = self.engine.arena(key);

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 
 use crate::categories::{AllocationCategories, iteration_starts};
 use crate::history::{History, Moment, Origin, RecordedAllocation, rising_times};
-use crate::regions::region_runs;
+use crate::regions::{region_runs, runs_between};
 pub use interval_bytes::IntervalBytes;
 use interval_bytes::Pieces;
 pub use phases::{PhaseFrom, PhaseTotals, StepPhase, phase_totals};
@@ -144,10 +144,31 @@ fn starts(history: &History, categories: &AllocationCategories) -> (StepsFrom, V
     }
     let repeated = iteration_starts(history, iterations.most_iterations.unwrap_or(u32::MAX));
     // An optimizer that steps more often than there are iterations is one of several.
-    if iterations.steps.len() >= 2 && (repeated.is_empty() || iterations.steps.len() <= repeated.len() + 1) {
-        return (StepsFrom::Optimizer, iterations.steps.clone());
+    let is_one =
+        |steps: &Vec<usize>| steps.len() >= 2 && (repeated.is_empty() || steps.len() <= repeated.len() + 1);
+    let regions = after_optimizer_regions(history, &iterations.steps);
+    let by_optimizer = [regions, iterations.steps.clone()].into_iter().filter(is_one).max_by_key(Vec::len);
+    by_optimizer.map_or((StepsFrom::Rhythm, repeated), |steps| (StepsFrom::Optimizer, steps))
+}
+
+/// Returns the first of `steps`, and the first allocation after each optimizer step for which PyTorch recorded a region: the stacks do not
+/// show optimizer steps that make no allocation. Empty if the regions have several names.
+fn after_optimizer_regions(history: &History, steps: &[usize]) -> Vec<usize> {
+    let strings = &history.trace().strings;
+    let mut runs = runs_between(history);
+    runs.retain(|run| strings.get(run.name).starts_with("Optimizer.step#"));
+    let (Some(&start), Some(first)) = (steps.first(), runs.first()) else { return Vec::new() };
+    if runs.iter().any(|run| run.name != first.name) {
+        return Vec::new();
     }
-    (StepsFrom::Rhythm, repeated)
+    let mut ends = runs.iter().map(|run| run.to.index()).filter(|&end| end > start).peekable();
+    let allocations = history.recorded().filter_map(|a| a.from.event());
+    let is_after = |&event: &usize| {
+        let is_first = ends.peek().is_some_and(|&end| end <= event);
+        while ends.next_if(|&end| end <= event).is_some() {}
+        is_first
+    };
+    std::iter::once(start).chain(allocations.filter(is_after)).collect()
 }
 
 /// Returns the first events in the runs of regions that are named as steps.

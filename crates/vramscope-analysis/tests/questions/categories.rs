@@ -467,6 +467,51 @@ fn steps_are_unusual_only_where_half_of_them_are_alike() {
 }
 
 #[test]
+fn steps_end_at_regions_of_an_optimizer_that_allocates_nothing() {
+    let mut program = Loop { with_stacks: true, ..Loop::default() };
+    for layer in 1..5 {
+        program.alloc(layer * 64 * KIB, Made::Setup, Category::Parameter);
+    }
+    let mut regions = Vec::new();
+    for step in 0..3 {
+        program.starts.push(program.events.len());
+        let batch = program.alloc((40 + step) * KIB, Made::Batch, Category::Input);
+        let activation = program.alloc((100 + step) * KIB, Made::Forward, Category::Activation);
+        let flowing = program.alloc((10 + step) * KIB, Made::Backward, Category::Temporary);
+        program.free(activation);
+        program.free(flowing);
+        let begin = program.events.len();
+        if step == 0 {
+            for layer in 1..5 {
+                program.alloc(layer * 64 * KIB, Made::Optimizer, Category::OptimizerState);
+            }
+        }
+        regions.push((begin, program.events.len()));
+        program.free(batch);
+    }
+    for (number, event) in program.events.iter_mut().enumerate() {
+        event["time_us"] = json!(10 * number);
+    }
+    let steps = |name: &dyn Fn(usize) -> String| {
+        let annotation = |(number, &(begin, end)): (usize, &(usize, usize))| {
+            let mark = |stage: &str, time_us: usize| json!({"stage": stage, "name": name(number), "device": 0, "time_us": time_us});
+            [mark("START", 10 * begin - 5), mark("END", (10 * end - 5).max(10 * begin - 4))]
+        };
+        let annotations: Vec<Value> = regions.iter().enumerate().flat_map(annotation).collect();
+        let snapshot =
+            json!({"segments": [], "device_traces": [program.events], "external_annotations": annotations});
+        let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
+        let history = History::of(&trace, 0);
+        let found = Steps::of(&history, &AllocationCategories::of(&history));
+        (found.steps.iter().map(|s| s.from.index()).collect::<Vec<_>>(), found.told_by)
+    };
+    let one = |_: usize| "Optimizer.step#SGD.step".to_owned();
+    assert_eq!(steps(&one), (program.starts.clone(), StepsFrom::Optimizer));
+    let several = |number: usize| format!("Optimizer.step#SGD{number}.step");
+    assert_eq!(steps(&several), (program.starts[..2].to_vec(), StepsFrom::Optimizer), "from stacks");
+}
+
+#[test]
 fn programs_without_phases_have_neither_categories_nor_steps() {
     let mut program = Loop { with_stacks: true, ..Loop::default() };
     let mut state = 1_u64;

@@ -89,18 +89,24 @@ impl<O: Observer> LockedArena<'_, O> {
         }
         self.map_planned(base, start, end, stack)?;
         // Free neighbors are merged, so one free block contains the place.
-        let mut key = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
+        let key = self.planned_at(start).ok_or(NotPlaced::NoMemory)?;
+        Ok(self.hold_from(key, start, place))
+    }
+
+    /// Holds the part of a free block from `start` on, for a block at this place.
+    fn hold_from(&mut self, key: BlockKey, start: u64, place: PlannedPlace) -> BlockKey {
         self.hold(key);
         let front = start - self.block(key).address;
+        let held = if front > 0 { self.split(key, front) } else { key };
         if front > 0 {
-            let rest = self.split(key, front);
             self.insert_free(key);
-            key = rest;
         }
         if let Some(used_by) = place.shared_by {
-            self.set_stream(key, place.size, used_by);
+            self.set_stream(held, place.size, used_by);
         }
-        Ok(key)
+        // Planned blocks have their places, so the room to grow is never searched.
+        self.state.unmapped[Class::Large as usize].take_stale();
+        held
     }
 
     /// Returns the bytes of the pages that have to be mapped for a block at this place; 0 if the place is in use.
@@ -143,18 +149,30 @@ impl<O: Observer> LockedArena<'_, O> {
         released
     }
 
-    /// Allocates a block at its place, unless this may raise a peak or take memory from the device: then returns `None`.
+    /// Allocates a block within one free block. Returns `None` if no free block contains the place, or the block may raise a peak.
     pub(crate) fn commit_planned(
         &mut self,
         place: PlannedPlace,
         requested: u64,
         stack: Option<O::Stack>,
     ) -> Option<Result<Grant, NotPlaced>> {
-        if !self.tally().has_room(requested, place.size) || self.missing_bytes(place) > 0 {
+        if !self.tally().has_room(requested, place.size) {
             return None;
         }
-        let held = self.hold_planned(place, stack);
-        Some(held.map(|block| self.commit(block, place.size, requested, stack)))
+        let segment = self.state.segments.iter().find(|segment| segment.first.is_some())?;
+        let (start, end) = range_of(place, segment.address);
+        let key = self.planned_at(start).filter(|_| place.segment <= segment.size)?;
+        let block = self.block(key);
+        if block.state != BlockState::Free || end > block.address + block.size {
+            return None;
+        }
+        if let Some(used_by) = place.shared_by
+            && let Err(e) = self.wait_for_streams(start, end, used_by.stream)
+        {
+            return Some(Err(e));
+        }
+        let held = self.hold_from(key, start, place);
+        Some(Ok(self.commit(held, place.size, requested, stack)))
     }
 
     /// Holds a free block of at least `size` bytes for a request on `stream` without a place.
@@ -200,8 +218,6 @@ impl<O: Observer> LockedArena<'_, O> {
             }
             at = until;
         }
-        // Planned blocks have their places, so the room to grow is never searched.
-        self.state.unmapped[Class::Large as usize].take_stale();
         Ok(())
     }
 

@@ -5,6 +5,9 @@ use std::io::{self, Read};
 /// Size of one read from a stream, in bytes.
 pub(super) const CHUNK: usize = 1 << 19;
 
+/// Size of the first buffer of a stream, in bytes.
+const SMALLEST: usize = 1 << 15;
+
 /// Source of a [`Window`]'s bytes.
 pub(super) trait Source {
     /// Appends more of the stream to the bytes at hand. Appends nothing at the end of the stream.
@@ -132,13 +135,7 @@ impl AtHand {
             self.pos = 0;
         }
         if self.buffer.len() - self.end < least {
-            let length = (self.buffer.len() * 2).max(self.end + least).max(CHUNK);
-            if self.buffer.is_empty() {
-                // Fresh memory of the system is already zeroed, so a small file touches little of it.
-                self.buffer = vec![0; length];
-            } else {
-                self.buffer.resize(length, 0);
-            }
+            self.buffer.resize((self.buffer.len() * 2).max(self.end + least), 0);
         }
         &mut self.buffer[self.end..]
     }
@@ -177,7 +174,9 @@ pub(super) struct WhenNeeded<'p, R> {
 
 impl<R: Read> Source for WhenNeeded<'_, R> {
     fn more(&mut self, at_hand: &mut AtHand) -> io::Result<()> {
-        let got = read(&mut self.stream, at_hand.room(CHUNK / 2))?;
+        // The memory of a small file is about as large as the file.
+        let least = at_hand.buffer.len().clamp(SMALLEST, CHUNK / 2);
+        let got = read(&mut self.stream, at_hand.room(least))?;
         at_hand.arrived(got);
         (self.progress)();
         Ok(())

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use vramscope::allocator::Device;
+use vramscope::engine::{Plan, PlannedRequest};
 use vramscope::prelude::*;
 
 /// Block sizes in bytes, with the name of their group.
@@ -58,6 +60,34 @@ fn hooks(c: &mut Criterion) {
     group.bench_function("removed", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
     let _guard = pool.register_hook(Arc::new(Empty)).unwrap();
     group.bench_function("empty-of-pool", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+}
+
+/// A round of 20 blocks of different sizes, from the cache and from their planned places.
+fn planned(c: &mut Criterion) {
+    let sizes: Vec<u64> = (0..20).map(|index| 1 << (10 + index % 12)).collect();
+    let round = |pool: &DevicePool| {
+        black_box(sizes.iter().map(|&size| pool.malloc_on(0, size).unwrap()).collect::<Vec<_>>());
+    };
+    let places = sizes.iter().scan(0, |next, &size| {
+        let offset = Some(*next);
+        *next += size;
+        Some(PlannedRequest { size, stream: 0, offset })
+    });
+    let step: Vec<PlannedRequest> = places.collect();
+    let segment = sizes.iter().sum::<u64>().next_multiple_of(2 << 20);
+    let mut group = c.benchmark_group("plan");
+    let pool = || {
+        let policy = Policy::torch(&Default::default(), TorchRelease::new(2, 11));
+        MemoryPool::new(&policy, vec![Arc::new(VirtualDevice::with_capacity(1 << 30)) as Arc<dyn Device>])
+            .unwrap()
+    };
+    let cached = pool();
+    group.bench_function("cached", |b| b.iter(|| round(&cached)));
+    let pool = pool();
+    assert!(pool.follow_plan(Arc::new(Plan::new(vec![segment], Vec::new(), step).unwrap())));
+    group.bench_function("planned", |b| b.iter(|| round(&pool)));
+    let all = pool.plan_use().unwrap();
+    assert_eq!(all.planned, all.all(), "{all:?}");
 }
 
 /// Time of `iterations` calls of `work`, while another thread runs `other` if it is given.
@@ -160,6 +190,6 @@ fn stacks(c: &mut Criterion) {
 criterion_group! {
     name = pool;
     config = Criterion::default().sample_size(30).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    targets = cached_block, hooks, threads, stacks
+    targets = cached_block, hooks, planned, threads, stacks
 }
 criterion_main!(pool);

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import vramscope
 from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, needs_torch, on_gpu, python
 
 pytestmark = needs_torch
@@ -72,6 +73,34 @@ os.kill(os.getpid(), signal.SIGKILL)
     while report(tmp_path, "run.vramscope")["devices"][0]["events"] < 30:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_log_has_the_operators_of_its_run(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import vramscope.torch
+step()
+with vramscope.torch.record("run.vramscope", operators=True):
+    step()
+try:
+    with torch.profiler.profile():
+        vramscope.torch.record("other.vramscope", operators=True)
+except vramscope.VramscopeError as error:
+    print(error)
+vramscope.torch.record("open.vramscope", operators=True)
+step()
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the operators cannot be recorded: "), done.stdout
+    for name in ("run", "open"):
+        recording = vramscope.open(tmp_path / f"{name}.vramscope")
+        assert "operators" in recording.info()["features"]
+        command = [COMMAND, "view", "--html", "page.html", f"{name}.vramscope"]
+        shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert f"{name}.vramscope: aligned by the clock" in shown.stderr.lower(), shown.stderr
 
 
 def test_options_of_pickles_are_refused(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ struct WaitingBlock<O: Observer> {
 impl<O: Observer> WaitingBlock<O> {
     /// Records that one of the streams has completed the work that used the block.
     fn stream_done(self, stack: Option<O::Stack>) {
-        self.arena.lock().stream_done(self.block, stack);
+        self.arena.lock_as_is().stream_done(self.block, stack);
     }
 }
 
@@ -131,6 +131,8 @@ struct ArenaState<Stack> {
     frees: u64,
     /// In an arena of planned requests: all blocks by address.
     planned: Option<BTreeMap<u64, BlockKey>>,
+    /// In an arena of planned requests: the blocks that became [`BlockState::Ready`]. Some are in use again.
+    ready: Vec<BlockKey>,
     /// In an arena of planned requests whose streams share its segment: the streams.
     shared: Option<Box<SharedStreams>>,
 }
@@ -149,6 +151,7 @@ impl<Stack> Default for ArenaState<Stack> {
             next_id: 0,
             frees: 0,
             planned: None,
+            ready: Vec::new(),
             shared: None,
         }
     }
@@ -254,14 +257,22 @@ impl<O: Observer> Arena<O> {
         self.core().observer()
     }
 
-    #[inline]
+    /// Locks the arena. All its free memory is in the free blocks.
     pub(crate) fn lock(&self) -> LockedArena<'_, O> {
+        let mut locked = self.lock_as_is();
+        locked.merge_ready();
+        locked
+    }
+
+    /// Locks the arena for work that needs none of its free blocks.
+    #[inline]
+    pub(crate) fn lock_as_is(&self) -> LockedArena<'_, O> {
         LockedArena { arena: self, state: lock(&self.state) }
     }
 
     /// Returns a new allocation id for an allocation of zero bytes, which has no block.
     pub fn next_id(&self) -> u64 {
-        self.lock().next_id()
+        self.lock_as_is().next_id()
     }
 
     /// Transfers the memory to `user`, a thread's number starting at 1. If another user had it, waits for all work on the device,
@@ -277,7 +288,7 @@ impl<O: Observer> Arena<O> {
     /// Frees a block. It becomes free at once, or after the other streams that use it have completed their work.
     #[inline]
     pub fn free(self: &Arc<Self>, block: BlockKey, stack: Option<O::Stack>) {
-        let streams = self.lock().free(block, stack);
+        let streams = self.lock_as_is().free(block, stack);
         if !streams.is_empty() {
             self.wait_for(block, streams);
         }
@@ -315,7 +326,7 @@ impl<O: Observer> Arena<O> {
     /// Frees a block that other streams still use. Returns the number to pass to [`free_completed`](Self::free_completed) when these
     /// streams are done.
     pub(crate) fn free_requested(self: &Arc<Self>, block: BlockKey) -> u64 {
-        self.lock().request_free(block, 1, None);
+        self.lock_as_is().request_free(block, 1, None);
         self.wait_for_completion(block)
     }
 
@@ -335,7 +346,7 @@ impl<O: Observer> Arena<O> {
     /// Returns the stream of an allocated block. It is that of [`key`](Self::key), unless streams share the segment of a plan.
     #[inline]
     pub fn stream_of(&self, block: BlockKey) -> u64 {
-        if self.key.pool == PLANNED { self.lock().stream_of(block) } else { self.key.stream }
+        if self.key.pool == PLANNED { self.lock_as_is().stream_of(block) } else { self.key.stream }
     }
 
     /// Records that `stream` also uses the block (`record_stream`).
@@ -353,7 +364,7 @@ impl<O: Observer> Arena<O> {
                 "stream {handle:#x} does not belong to this device; register it with the device first"
             )));
         }
-        self.lock().record_stream(block, stream);
+        self.lock_as_is().record_stream(block, stream);
         Ok(())
     }
 }

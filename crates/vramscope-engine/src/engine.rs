@@ -210,7 +210,7 @@ impl<O: Observer> Engine<O> {
         }
         let class = self.core().policy().class(rounded);
         self.core().count_search(arena.key(), class);
-        (class, arena.lock().commit_cached(class, rounded, requested, stack))
+        (class, arena.lock_as_is().commit_cached(class, rounded, requested, stack))
     }
 
     /// Serves a request that may raise a peak, or that no cached block can serve.
@@ -263,7 +263,7 @@ impl<O: Observer> Engine<O> {
         if !self.shared.nothing_waits() {
             self.shared.process_pending(false);
         }
-        if let Some(placed) = arena.lock().commit_planned(place, requested, stack) {
+        if let Some(placed) = arena.lock_as_is().commit_planned(place, requested, stack) {
             return Ok(placed);
         }
         let missing = arena.lock().missing_bytes(place);
@@ -331,7 +331,7 @@ impl<O: Observer> Engine<O> {
     /// device.
     pub fn plan_waits(&self) -> u64 {
         let planned = self.arenas.iter().filter(|arena| arena.key().pool == PLANNED);
-        planned.map(|arena| arena.lock().waits()).sum()
+        planned.map(|arena| arena.lock_as_is().waits()).sum()
     }
 
     /// Takes all locks except the lock of the device's accounts.
@@ -473,12 +473,12 @@ impl<O: Observer> Engine<O> {
 
     /// Allocated bytes.
     pub fn allocated_bytes(&self) -> u64 {
-        self.arenas.iter().map(|arena| arena.lock().tally().allocated()).sum()
+        self.arenas.iter().map(|arena| arena.lock_as_is().tally().allocated()).sum()
     }
 
     /// Returns the bytes allocated or waiting for a stream.
     pub(crate) fn active_bytes(&self) -> u64 {
-        self.arenas.iter().map(|arena| arena.lock().tally().active()).sum()
+        self.arenas.iter().map(|arena| arena.lock_as_is().tally().active()).sum()
     }
 
     /// Returns the number of free blocks, summed over the arenas one after the other.

@@ -21,6 +21,7 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
     let part = Trace {
         process: None,
         accesses: None,
+        operators: None,
         devices: source.devices().cloned().collect(),
         kind: whole.kind,
         records_host: false,

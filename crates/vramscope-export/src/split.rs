@@ -125,6 +125,7 @@ impl Split {
             annotations: self.annotations(part),
             process: None,
             accesses: None,
+            operators: None,
         }
     }
 

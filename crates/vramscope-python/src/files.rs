@@ -45,6 +45,13 @@ impl OutputFile {
     }
 }
 
+/// Appends a trace of `torch.profiler` to a complete log.
+#[pyfunction]
+pub(crate) fn append_operators(py: Python<'_>, log: PathBuf, trace: PathBuf) -> PyResult<()> {
+    py.detach(|| vramscope::trace::formats::log::append_operators(&log, &trace))
+        .map_err(|e| os_error(&log, &e))
+}
+
 /// The error as a Python OSError, with its number, text and path.
 pub(crate) fn os_error(path: &Path, error: &io::Error) -> PyErr {
     let words = error.to_string();

@@ -94,7 +94,7 @@ mod _native {
     #[pymodule_export]
     use super::explain::explain_out_of_memory;
     #[pymodule_export]
-    use super::files::OutputFile;
+    use super::files::{OutputFile, append_operators};
     #[pymodule_export]
     use super::flight_recorder::BundleFolder;
     #[pymodule_export]

@@ -14,7 +14,7 @@ use vramscope::session::values::{self, At};
 use vramscope::session::{
     CheckRequest, DiffRequest, HoldersRequest, ReplayRequest, ReportRequest, SessionError,
 };
-use vramscope::viewer::{PageFile, self_contained};
+use vramscope::viewer::{PageFile, own_operators, self_contained};
 use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
@@ -543,7 +543,11 @@ impl Recording {
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         self.ask(py, |open, _| {
             let session = &open.session;
-            let file = PageFile::new(session.name(), session.recording());
+            let (name, recording) = (session.name(), session.recording());
+            // A trace that does not fit is left out.
+            let own = own_operators(name, recording).ok().flatten();
+            let operators = own.as_ref().map(|(trace, _)| (name, trace));
+            let file = PageFile { operators, ..PageFile::new(name, recording) };
             Ok(self_contained(&[file], &[]).map_err(|e| e.to_string())?)
         })
     }

@@ -1,5 +1,7 @@
 //! [`Trace`]: one recording.
 
+use std::sync::Arc;
+
 use crate::accesses::Accesses;
 use crate::annotations::Annotation;
 use crate::devices::{DeviceKind, OtherAllocator};
@@ -41,6 +43,9 @@ pub struct Trace {
     pub process: Option<ProcessEvents>,
     /// Accesses of allocations, in recordings on a phantom GPU that have them.
     pub accesses: Option<Accesses>,
+    /// A trace of `torch.profiler` that a log has, compressed with gzip.
+    /// [`Reader::read_operators`](crate::formats::Reader::read_operators) reads it.
+    pub operators: Option<Arc<[u8]>>,
 }
 
 impl Trace {
@@ -83,6 +88,7 @@ impl Trace {
             + self.frames.memory()
             + self.stacks.memory()
             + self.tags.memory()
+            + self.operators.as_ref().map_or(0, |trace| trace.len())
     }
 }
 

@@ -51,6 +51,11 @@ impl About {
         Ok(serde_json::from_str(json)?)
     }
 
+    /// Adds why the trace of `torch.profiler` that the recording has is not shown.
+    pub(crate) fn refuses_operators(&mut self, why: &ViewError) {
+        self.facts.push(("Operators are not shown".to_owned(), why.to_string()));
+    }
+
     pub(crate) fn recorder(&self) -> Recorder {
         if self.is_pools { Recorder::Pool } else { Recorder::Torch }
     }

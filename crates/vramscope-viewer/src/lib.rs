@@ -73,7 +73,7 @@ mod what_if;
 pub use about::About;
 pub use columns::Answer;
 pub use error::ViewError;
-pub use operators::operators_fit;
+pub use operators::{operators_fit, own_operators};
 #[cfg(feature = "server")]
 pub use page::{PageFile, self_contained};
 pub use protocol::Note;

@@ -9,7 +9,7 @@ use vramscope_basics::lock;
 use vramscope_basics::units::counted;
 use vramscope_report::count;
 use vramscope_session::Session;
-use vramscope_trace::formats::Recording;
+use vramscope_trace::formats::{Reader, Recording};
 use vramscope_trace::{OperatorSpan, OperatorTrace, SpanAt, StringId};
 
 use crate::ViewError;
@@ -43,7 +43,37 @@ pub fn operators_fit(recording: &Recording, name: &str, trace: &OperatorTrace) -
     Ok(told(&aligned))
 }
 
+/// Returns the trace of `torch.profiler` that a recording has, and how their clocks are related. `name` is that of the recording.
+///
+/// # Errors
+/// Fails if the trace cannot be read, or is not of the recorded run.
+pub fn own_operators(
+    name: &str,
+    recording: &Recording,
+) -> Result<Option<(OperatorTrace, String)>, ViewError> {
+    let Some(trace) = read_own(name, recording)? else { return Ok(None) };
+    let told = operators_fit(recording, name, &trace)?;
+    Ok(Some((trace, told)))
+}
+
+fn read_own(name: &str, recording: &Recording) -> Result<Option<OperatorTrace>, ViewError> {
+    let Some(bytes) = &recording.trace.operators else { return Ok(None) };
+    let unreadable = |why| ViewError::Unreadable { name: name.to_owned(), why };
+    Reader::new(&bytes[..]).read_operators().map(Some).map_err(unreadable)
+}
+
 impl OpenRecording {
+    /// Shows the operators that the recording itself has. If this fails, a fact about the file says why.
+    pub(crate) fn with_own_operators(mut self) -> Self {
+        let name = self.session.name().to_owned();
+        let shown = read_own(&name, self.session.recording())
+            .and_then(|own| own.map_or(Ok(()), |trace| self.add_operators(&name, Arc::new(trace)).map(drop)));
+        if let Err(why) = shown {
+            self.about.refuses_operators(&why);
+        }
+        self
+    }
+
     /// Shows the operators of a trace beside the recording, in place of those of an earlier trace. Returns how their clocks were related.
     ///
     /// # Errors

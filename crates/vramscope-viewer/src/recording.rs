@@ -21,7 +21,7 @@ use crate::tags::TagsOfDevice;
 #[derive(Debug)]
 pub struct OpenRecording {
     pub(crate) session: Arc<Session>,
-    about: About,
+    pub(crate) about: About,
     pub(crate) devices: Vec<OpenDevice>,
     /// The trace of `torch.profiler` beside it.
     pub(crate) operators: Mutex<Option<Arc<OpenOperators>>>,
@@ -52,7 +52,8 @@ impl OpenRecording {
         let opened =
             |(timeline, tags, purposes)| OpenDevice::new(timeline, tags, Arc::clone(&frames)).told(purposes);
         let devices = devices?.into_iter().map(opened).collect();
-        Some(Self { about, devices, session: Arc::new(session), operators: Mutex::default() })
+        let opened = Self { about, devices, session: Arc::new(session), operators: Mutex::default() };
+        Some(opened.with_own_operators())
     }
 
     /// The first data that the page requests, as JSON: facts about the file, and the peaks of its devices.

@@ -15,6 +15,7 @@ import torch
 
 from vramscope._native import VramscopeError
 from vramscope.torch._notes import Notes
+from vramscope.torch._operators import Operators
 from vramscope.torch._recording import Recording
 
 SUFFIX = ".vramscope"
@@ -46,12 +47,14 @@ class LogRecord(Recording):
         *,
         categories: bool = False,
         referrers: bool = False,
+        operators: bool = False,
     ) -> None:
         self._path = path
         self._referrers = referrers
         self._pid = os.getpid()
         self._notes: Notes | None = None
         self._library: ctypes.CDLL | None = None
+        self._operators = Operators() if operators else None
         command = [sys.executable, "-I", "-c", _COMMAND, str(Path(__file__).parent.parent.parent), "attach"]
         command += [str(self._pid), "--record", str(path), "--stacks", stacks, "--from-within"]
         # In a new session, Ctrl-C in the terminal does not reach the writer. The writer ends with this process.
@@ -63,6 +66,8 @@ class LogRecord(Recording):
         except BaseException:
             self._writer.kill()
             self._writer.communicate()
+            if self._operators is not None:
+                self._operators.stop()
             raise
         atexit.register(self.stop_at_exit)
         if categories:
@@ -130,6 +135,8 @@ class LogRecord(Recording):
             self.ignore_out_of_memory()
             self._describe()
             self._notes.stop()
+        if self._operators is not None:
+            self._operators.stop()
         atexit.unregister(self.stop_at_exit)
         library.vramscope_recorder_detach()
         output, errors = self._writer.communicate()
@@ -141,6 +148,11 @@ class LogRecord(Recording):
             raise VramscopeError(f"{own['path']} cannot be written: {own['error']}")
         if own["dropped"]:
             print(f"vramscope: {own['path']}: {own['dropped']} events are missing", file=sys.stderr)
+        if self._operators is not None:
+            try:
+                self._operators.append(Path(own["path"]))
+            except (OSError, RuntimeError) as failure:
+                print(f"vramscope: {own['path']}: the operators are missing: {failure}", file=sys.stderr)
         print(f"vramscope: recorded to {own['path']}", file=sys.stderr)
 
     def write(self) -> Path:

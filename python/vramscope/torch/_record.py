@@ -43,6 +43,7 @@ def record(
     every: float | None = None,
     categories: bool | None = None,
     referrers: bool = False,
+    operators: bool = False,
 ) -> Record | LogRecord:
     """Begins a recording. A pickle is written when it ends, a log (`.vramscope`) while the program runs.
 
@@ -62,6 +63,9 @@ def record(
             By default, a log has them if a model or an optimizer is given. A pickle always has them.
         referrers: Whether to record the Python variables that refer to the largest live tensors, at the first out of
             memory and at the end. The search takes at most two seconds of CPU time. A log needs `categories` for it.
+        operators: For logs: whether to record operators and kernels with `torch.profiler`. The page shows them above
+            the memory. The profiler keeps them in memory until the recording ends; if the process is killed, they are
+            lost. The program must not run another profile.
 
     Returns:
         The running recording. It ends with `stop()`, with its `with` block, or with the program.
@@ -77,9 +81,21 @@ def record(
     if not torch.cuda.is_available():
         raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
     if Path(_arguments.path("path", path)).suffix == SUFFIX:
-        return _record_log(Path(path), models, optimizers, max_entries, stacks, every, categories, referrers=referrers)
+        return _record_log(
+            Path(path),
+            models,
+            optimizers,
+            max_entries,
+            stacks,
+            every,
+            categories,
+            referrers=referrers,
+            operators=operators,
+        )
     if categories is not None:
         raise VramscopeError("categories is for logs: a pickle always has them")
+    if operators:
+        raise VramscopeError("operators is for logs: end the name of the file in .vramscope")
     return Record(path, models, optimizers, max_entries, stacks, every, referrers=referrers)
 
 
@@ -93,6 +109,7 @@ def _record_log(
     categories: bool | None,
     *,
     referrers: bool,
+    operators: bool,
 ) -> LogRecord:
     """Begins a recording to a log, and refuses the options of pickles."""
     for option, is_given, why in [
@@ -110,7 +127,9 @@ def _record_log(
         categories = bool(models or optimizers or referrers)
     if referrers and not categories:
         raise VramscopeError("referrers needs categories")
-    return LogRecord(path, stacks, models, optimizers, categories=categories, referrers=referrers)
+    return LogRecord(
+        path, stacks, models, optimizers, categories=categories, referrers=referrers, operators=operators
+    )
 
 
 def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:

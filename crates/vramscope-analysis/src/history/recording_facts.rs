@@ -161,6 +161,7 @@ impl RecordingFacts {
             ("forward stacks", tags(&|t| t.forward_frames.is_some())),
             ("FX nodes", trace.frames.iter().any(|(_, f)| f.fx != FxNode::default())),
             ("pinned host memory", trace.devices.iter().any(DeviceTrace::is_host)),
+            ("operators", trace.operators.is_some()),
         ];
         let release = trace.shown_release();
         let device = |d: &DeviceTrace| DeviceFacts::of(trace, d, &Policy::of_device(trace, d, release));

@@ -14,7 +14,7 @@ use vramscope::trace::OperatorTrace;
 use vramscope::trace::ReadError;
 use vramscope::trace::formats::{ReadOptions, Reader, Recording};
 use vramscope::viewer::{Library, OpenFile, PageFile, Server, SourceFolders, ViewError};
-use vramscope::viewer::{operators_fit, self_contained};
+use vramscope::viewer::{operators_fit, own_operators, self_contained};
 
 use crate::console::console;
 use crate::input;
@@ -105,8 +105,15 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
         .iter()
         .map(|path| read_trace(path, args.reading.options()))
         .collect::<Result<_, _>>()?;
-    let mut files: Vec<_> =
-        recordings.iter().map(|(name, recording)| PageFile::new(name, recording)).collect();
+    let own: Vec<_> = recordings.iter().map(|(name, recording)| own_trace(name, recording)).collect();
+    let mut files: Vec<_> = recordings
+        .iter()
+        .zip(&own)
+        .map(|((name, recording), own)| {
+            let operators = own.as_ref().map(|trace| (name.as_str(), trace));
+            PageFile { operators, ..PageFile::new(name, recording) }
+        })
+        .collect();
     for (name, trace) in &traces {
         beside_the_first(name, &mut files, |file| {
             let told = operators_fit(file.recording, name, trace)?;
@@ -161,6 +168,20 @@ fn read_trace(path: &Path, options: ReadOptions) -> anyhow::Result<(String, Oper
     let trace = Reader::open(path).and_then(|reader| reader.options(options).read_operators());
     let trace = trace.with_context(|| format!("--operators {}", Shown::of(&name)))?;
     Ok((name, trace))
+}
+
+/// Returns the trace that a recording has, and says how their clocks are related, or why the trace cannot be shown.
+fn own_trace(name: &str, recording: &Recording) -> Option<OperatorTrace> {
+    match own_operators(name, recording) {
+        Ok(own) => own.map(|(trace, told)| {
+            say(&format!("{}: {told}", Shown::of(name)));
+            trace
+        }),
+        Err(why) => {
+            say(&format!("operators are not shown: {}", Shown::of(&why.to_string())));
+            None
+        }
+    }
 }
 
 /// Adds a trace to the first file that it fits, and says how their clocks are related.

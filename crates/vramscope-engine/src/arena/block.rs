@@ -46,6 +46,8 @@ pub(super) struct Block<Stack> {
     pub(super) shared: bool,
     /// Mapped block: whether a neighbor may be unmapped. Unmapped block: whether it is already in the list of stale blocks.
     pub(super) next_to_unmapped: bool,
+    /// Whether the arena's list of ready blocks has the block.
+    pub(super) is_listed: bool,
 }
 
 impl<Stack: Copy> Block<Stack> {
@@ -55,9 +57,11 @@ impl<Stack: Copy> Block<Stack> {
         let state = match self.state {
             BlockState::Allocated => vramscope_trace::BlockState::ActiveAllocated,
             BlockState::PendingFree => vramscope_trace::BlockState::ActivePendingFree,
-            BlockState::Free | BlockState::Held | BlockState::Unmapped | BlockState::Vacant => {
-                vramscope_trace::BlockState::Inactive
-            }
+            BlockState::Free
+            | BlockState::Ready
+            | BlockState::Held
+            | BlockState::Unmapped
+            | BlockState::Vacant => vramscope_trace::BlockState::Inactive,
         };
         BlockLayout { address, size, requested, state, stack }
     }
@@ -67,6 +71,8 @@ impl<Stack: Copy> Block<Stack> {
 pub(super) enum BlockState {
     /// In the cache.
     Free,
+    /// Free, but not merged with its neighbors: the next step of the plan has a block at the same place.
+    Ready,
     /// Addresses of an expandable segment without memory.
     Unmapped,
     /// Removed from the free blocks for a request in progress.

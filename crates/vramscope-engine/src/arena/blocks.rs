@@ -67,6 +67,7 @@ impl<O: Observer> LockedArena<'_, O> {
             size: block.size - size,
             requested: 0,
             prev: Some(key),
+            is_listed: false,
             ..*block
         };
         let after = block.next;

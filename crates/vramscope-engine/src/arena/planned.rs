@@ -93,9 +93,11 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(self.hold_from(key, start, place))
     }
 
-    /// Holds the part of a free block from `start` on, for a block at this place.
+    /// Holds the part of a free or ready block from `start` on, for a block at this place.
     fn hold_from(&mut self, key: BlockKey, start: u64, place: PlannedPlace) -> BlockKey {
-        self.hold(key);
+        if self.block(key).state == BlockState::Free {
+            self.hold(key);
+        }
         let front = start - self.block(key).address;
         let held = if front > 0 { self.split(key, front) } else { key };
         if front > 0 {
@@ -149,7 +151,40 @@ impl<O: Observer> LockedArena<'_, O> {
         released
     }
 
-    /// Allocates a block within one free block. Returns `None` if no free block contains the place, or the block may raise a peak.
+    /// Keeps a block that becomes free as it is, for the next step.
+    #[inline]
+    pub(super) fn make_ready(&mut self, key: BlockKey) {
+        let block = self.block_mut(key);
+        block.state = BlockState::Ready;
+        if !std::mem::replace(&mut block.is_listed, true) {
+            self.state.ready.push(key);
+        }
+    }
+
+    /// Merges the ready blocks with the free blocks.
+    #[inline]
+    pub(super) fn merge_ready(&mut self) {
+        if !self.state.ready.is_empty() {
+            self.merge_all_ready();
+        }
+    }
+
+    #[cold]
+    fn merge_all_ready(&mut self) {
+        let mut ready = std::mem::take(&mut self.state.ready);
+        for key in ready.drain(..) {
+            let block = self.block_mut(key);
+            block.is_listed = false;
+            if block.state == BlockState::Ready {
+                self.join_and_insert(key);
+            }
+        }
+        // The list keeps its memory.
+        self.state.ready = ready;
+    }
+
+    /// Allocates a block where the last step had one, or within one free block. Returns `None` if there is neither, or the block may raise
+    /// a peak.
     pub(crate) fn commit_planned(
         &mut self,
         place: PlannedPlace,
@@ -160,12 +195,17 @@ impl<O: Observer> LockedArena<'_, O> {
             return None;
         }
         let segment = self.state.segments.iter().find(|segment| segment.first.is_some())?;
-        let (start, end) = range_of(place, segment.address);
-        let key = self.planned_at(start).filter(|_| place.segment <= segment.size)?;
-        let block = self.block(key);
-        if block.state != BlockState::Free || end > block.address + block.size {
+        if place.segment > segment.size {
             return None;
         }
+        let (start, end) = range_of(place, segment.address);
+        let key = match self.ready_at(start, place.size) {
+            Some(key) => key,
+            None => {
+                self.merge_ready();
+                self.free_around(start, end)?
+            }
+        };
         if let Some(used_by) = place.shared_by
             && let Err(e) = self.wait_for_streams(start, end, used_by.stream)
         {
@@ -173,6 +213,20 @@ impl<O: Observer> LockedArena<'_, O> {
         }
         let held = self.hold_from(key, start, place);
         Some(Ok(self.commit(held, place.size, requested, stack)))
+    }
+
+    /// Returns the ready block at an address, if it has this size.
+    fn ready_at(&self, address: u64, size: u64) -> Option<BlockKey> {
+        let key = *self.state.planned.as_ref()?.get(&address)?;
+        let block = self.block(key);
+        (block.state == BlockState::Ready && block.size == size).then_some(key)
+    }
+
+    /// Returns the free block that contains the half-open range of addresses.
+    fn free_around(&self, start: u64, end: u64) -> Option<BlockKey> {
+        let key = self.planned_at(start)?;
+        let block = self.block(key);
+        (block.state == BlockState::Free && end <= block.address + block.size).then_some(key)
     }
 
     /// Holds a free block of at least `size` bytes for a request on `stream` without a place.

@@ -172,7 +172,11 @@ impl<O: Observer> LockedArena<'_, O> {
         if self.state.shared.is_some() {
             self.end_use(key);
         }
-        self.join_and_insert(key);
+        if self.is_planned() {
+            self.make_ready(key);
+        } else {
+            self.join_and_insert(key);
+        }
     }
 
     /// Marks a block that was in use before the engine began: still allocated, or, if `pending`, freed by its owner and waiting for

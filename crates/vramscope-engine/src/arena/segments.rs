@@ -61,6 +61,7 @@ impl<O: Observer> LockedArena<'_, O> {
             class,
             shared: false,
             next_to_unmapped: false,
+            is_listed: false,
         });
         let segment = Segment { address, size, class, expandable, stack, age, first: Some(first) };
         match self.state.segments.get_mut(vacant) {

@@ -2,11 +2,12 @@
 //! is killed.
 //!
 //! ```text
-//!   file     magic (8 bytes), version (4 bytes), run (8 bytes), chunk, chunk ...
+//!   file     magic (8 bytes), version (4 bytes), run (8 bytes), chunk, chunk ..., attached trace (optional)
 //!   chunk    size of the payload in bytes (4 bytes), CRC-32 of the rest (4 bytes), run (8 bytes), number (4 bytes),
 //!            payload
 //!   payload  whole records
 //!   record   tag (1 byte), fields
+//!   attached other magic (8 bytes), size of the trace in bytes (8 bytes), trace, CRC-32 of the trace (4 bytes)
 //! ```
 //!
 //! Numbers outside payloads are little-endian. In a payload, fields are in the order in which [`LogWriter`] writes them:
@@ -31,6 +32,7 @@
 //! A site is a code address. Its symbols may be found long after its first use, so a record may replace them, and the reader resolves
 //! stacks at the end.
 
+mod attached;
 mod fields;
 mod held;
 mod names;
@@ -38,6 +40,7 @@ mod reader;
 mod settings;
 mod writer;
 
+pub use attached::append_operators;
 pub use writer::{LogBlock, LogDriverEvent, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
 use super::{Contents, FormatReader, Window};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::attached::{self, ATTACHED};
 use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
@@ -88,6 +89,17 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
         window.fill(header)?;
         let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = window.here().first_chunk() else { break };
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if window.here().starts_with(&ATTACHED) {
+            reader.trace.operators = attached::read(window)?;
+            let is_whole = reader.trace.operators.is_some();
+            let (rest, _) = skip(window)?;
+            *(if is_whole {
+                &mut reader.notices.foreign_bytes
+            } else {
+                &mut reader.notices.cut_off_bytes
+            }) += rest;
+            return Ok(at);
+        }
         if window.here().starts_with(&MAGIC) {
             // Another recording was appended to this one.
             reader.notices.foreign_bytes += skip(window)?.0;

@@ -1,0 +1,120 @@
+//! A trace of `torch.profiler` behind the last chunk of a log, as `export_chrome_trace` writes it, compressed with gzip.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::MAGIC;
+use crate::error::ReadError;
+use crate::formats::window::Window;
+
+/// Magic bytes before the size of the trace. Versions of the reader that do not know them skip them and all that follows.
+pub(super) const ATTACHED: [u8; 8] = *b"\x93vramsop";
+
+/// Size in bytes of the magic bytes and of the size.
+const HEADER: usize = 16;
+
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Appends a trace of `torch.profiler` to a complete log. The trace may be compressed with gzip. Readers find it in
+/// [`Trace::operators`](crate::Trace::operators).
+///
+/// # Errors
+/// A file cannot be read or written, or `log` is not a log.
+pub fn append_operators(log: &Path, trace: &Path) -> io::Result<()> {
+    let mut start = Vec::new();
+    File::open(log)?.take(MAGIC.len() as u64).read_to_end(&mut start)?;
+    if start != MAGIC {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a log of vramscope"));
+    }
+    let mut bytes = fs::read(trace)?;
+    if !bytes.starts_with(&GZIP) {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(&bytes)?;
+        bytes = packed.finish()?;
+    }
+    let size = (bytes.len() as u64).to_le_bytes();
+    let sum = crc32fast::hash(&bytes).to_le_bytes();
+    OpenOptions::new().append(true).open(log)?.write_all(&[&ATTACHED[..], &size, &bytes, &sum].concat())
+}
+
+/// Reads an attached trace from its magic bytes on. `None` if the file ends within it, or its checksum is wrong.
+pub(super) fn read(window: &mut Window<'_>) -> Result<Option<Arc<[u8]>>, ReadError> {
+    window.fill(HEADER)?;
+    let size = window.here().get(ATTACHED.len()..).and_then(<[u8]>::first_chunk);
+    let Some(size) = size.copied().map(u64::from_le_bytes) else { return Ok(None) };
+    let most = window.most_memory();
+    if size > most {
+        return Err(ReadError::Memory { most });
+    }
+    let end = usize::try_from(size).unwrap_or(usize::MAX).saturating_add(HEADER);
+    window.fill(end.saturating_add(4))?;
+    let Some(bytes) = window.here().get(HEADER..end) else { return Ok(None) };
+    if window.here().get(end..end + 4) != Some(&crc32fast::hash(bytes).to_le_bytes()) {
+        return Ok(None);
+    }
+    let bytes = Arc::from(bytes);
+    window.advance(end + 4);
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::formats::log::LogWriter;
+    use crate::formats::{Reader, Recording};
+
+    const TRACE: &str = r#"{"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::empty", "tid": 1, "ts": 5.0, "dur": 2.0}]}"#;
+
+    /// A log with the trace.
+    fn log(folder: &Path) -> Vec<u8> {
+        let (path, trace) = (folder.join("run.vramscope"), folder.join("trace.json"));
+        fs::write(&path, LogWriter::create(Vec::new()).unwrap().finish().unwrap()).unwrap();
+        fs::write(&trace, TRACE).unwrap();
+        append_operators(&path, &trace).unwrap();
+        assert_eq!(append_operators(&trace, &trace).unwrap_err().to_string(), "not a log of vramscope");
+        fs::read(path).unwrap()
+    }
+
+    fn read(log: &[u8]) -> Recording {
+        crate::formats::read(log).unwrap()
+    }
+
+    #[test]
+    fn a_log_has_the_operators_that_were_appended() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(folder.path());
+        let recording = read(&log);
+        assert_eq!(recording.notices.to_string(), "");
+        let operators = recording.trace.operators.clone().unwrap();
+        let lanes = Reader::new(&operators[..]).read_operators().unwrap().lanes;
+        assert_eq!(lanes.iter().map(|lane| lane.spans.len()).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn a_trace_that_is_cut_or_damaged_leaves_the_log_readable() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(folder.path());
+        let whole = log.windows(ATTACHED.len()).position(|bytes| bytes == ATTACHED).unwrap();
+        for length in whole..log.len() {
+            let recording = read(&log[..length]);
+            assert!(recording.trace.operators.is_none());
+            assert_eq!(recording.notices.cut_off_bytes, (length - whole) as u64, "{length}");
+        }
+        for at in whole + ATTACHED.len()..log.len() {
+            let mut damaged = log.clone();
+            damaged[at] ^= 0x40;
+            let recording = read(&damaged);
+            assert!(recording.trace.operators.is_none(), "{at}");
+            assert!(recording.notices.cut_off_bytes > 0, "{at}");
+        }
+    }
+}

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vramscope_basics::lock;
 
 pub use block::BlockKey;
+use planned::PlannedBlocks;
 pub use planned::{NotPlaced, PlannedPlace, StreamUse};
 
 use crate::arena_key::{ArenaKey, PLANNED};
@@ -37,7 +38,6 @@ use crate::pending::Pending;
 use crate::statistics::Tally;
 use block::{Block, BlockState, Segment};
 use free_blocks::FreeBlocks;
-use shared::SharedStreams;
 use unmapped::UnmappedBlocks;
 
 /// The memory of one pool on one stream. It lives as long as its engine or an allocated block refers to it.
@@ -129,12 +129,8 @@ struct ArenaState<Stack> {
     next_id: u64,
     /// Number of blocks that became free so far; only counted if the search order needs it.
     frees: u64,
-    /// In an arena of planned requests: all blocks by address.
-    planned: Option<BTreeMap<u64, BlockKey>>,
-    /// In an arena of planned requests: the blocks that became [`BlockState::Ready`]. Some are in use again.
-    ready: Vec<BlockKey>,
-    /// In an arena of planned requests whose streams share its segment: the streams.
-    shared: Option<Box<SharedStreams>>,
+    /// In an arena of planned requests: what finds its blocks.
+    planned: Option<Box<PlannedBlocks>>,
 }
 
 impl<Stack> Default for ArenaState<Stack> {
@@ -151,8 +147,6 @@ impl<Stack> Default for ArenaState<Stack> {
             next_id: 0,
             frees: 0,
             planned: None,
-            ready: Vec::new(),
-            shared: None,
         }
     }
 }
@@ -226,7 +220,7 @@ impl<O: Observer> Arena<O> {
         let number = shared.core.observer().add_arena(key);
         let ordinal = ORDINALS.fetch_add(1, Ordering::Relaxed);
         let user = AtomicU64::new(0);
-        let planned = (key.pool == PLANNED).then(BTreeMap::new);
+        let planned = (key.pool == PLANNED).then(Box::default);
         let state = Mutex::new(ArenaState { planned, ..ArenaState::default() });
         Self { shared, key, number, ordinal, no_split, user, state }
     }

@@ -34,6 +34,7 @@ fn common(source: &Source<'_>) -> impl Iterator<Item = &'static str> {
         (source.devices.len() < trace.devices.len(), "other devices"),
         (trace.process.is_some(), "memory of other libraries, and readings of the driver"),
         (trace.accesses.is_some(), "accesses of allocations"),
+        (trace.operators.is_some(), "operators and kernels"),
     ])
 }
 
@@ -96,9 +97,13 @@ mod tests {
         assert!(lost_of(trace.clone(), ExportFormat::Log).is_empty());
         trace.process = Some(Default::default());
         trace.devices[0].total_bytes = Some(1 << 30);
-        let others = "memory of other libraries, and readings of the driver";
-        assert_eq!(lost_of(trace.clone(), ExportFormat::Pickle), [others]);
-        assert_eq!(lost_of(trace.clone(), ExportFormat::Log), [others, "size of the device"]);
+        trace.operators = Some([0].into());
+        let others = ["memory of other libraries, and readings of the driver", "operators and kernels"];
+        assert_eq!(lost_of(trace.clone(), ExportFormat::Pickle), others);
+        assert_eq!(
+            lost_of(trace.clone(), ExportFormat::Log),
+            [&others[..], &["size of the device"]].concat()
+        );
         let formulas = (*testing::formulas()).clone();
         assert_eq!(lost_of(formulas, ExportFormat::Log), ["names of compiled regions", "categories"]);
         for format in ExportFormat::ALL {

@@ -149,10 +149,7 @@ class LogRecord(Recording):
         if own["dropped"]:
             print(f"vramscope: {own['path']}: {own['dropped']} events are missing", file=sys.stderr)
         if self._operators is not None:
-            try:
-                self._operators.append(Path(own["path"]))
-            except (OSError, RuntimeError) as failure:
-                print(f"vramscope: {own['path']}: the operators are missing: {failure}", file=sys.stderr)
+            self._operators.append(Path(own["path"]))
         print(f"vramscope: recorded to {own['path']}", file=sys.stderr)
 
     def write(self) -> Path:

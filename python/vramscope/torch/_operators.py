@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import torch
@@ -18,19 +20,27 @@ class Operators:
     """
 
     def __init__(self) -> None:
+        if torch._C._autograd._profiler_enabled():
+            raise VramscopeError("the operators cannot be recorded: the program runs a profile itself")
         self._profile = torch.profiler.profile(profile_memory=True)
-        try:
+        with warnings.catch_warnings():
+            # PyTorch warns that a second cycle would drop the events of the first. There is one cycle.
+            warnings.simplefilter("ignore")
             self._profile.start()
-        except RuntimeError as error:
-            raise VramscopeError(f"the operators cannot be recorded: {error}") from None
 
     def stop(self) -> None:
         """Ends the profile."""
-        self._profile.stop()
+        try:
+            self._profile.stop()
+        except RuntimeError as failure:
+            print(f"vramscope: the program ended the profile of the operators: {failure}", file=sys.stderr)
 
     def append(self, log: Path) -> None:
-        """Appends the profile to a complete log."""
-        with tempfile.TemporaryDirectory() as folder:
-            trace = Path(folder) / "trace.json.gz"
-            self._profile.export_chrome_trace(str(trace))
-            append_operators(log, trace)
+        """Appends the profile to a complete log. A failure is reported and leaves the log as it is."""
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                trace = Path(folder) / "trace.json.gz"
+                self._profile.export_chrome_trace(str(trace))
+                append_operators(log, trace)
+        except (AssertionError, OSError, RuntimeError) as failure:
+            print(f"vramscope: {log} has no operators: {failure}", file=sys.stderr)

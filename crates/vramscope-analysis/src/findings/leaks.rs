@@ -299,16 +299,12 @@ pub(crate) fn falls_back(values: impl Iterator<Item = u64> + Clone) -> bool {
 }
 
 /// Whether values in this range fall again and again, and all these falls together are at least as large as the whole range.
-fn fall_by(values: impl Iterator<Item = u64>, range: ActiveRange) -> bool {
+fn fall_by(mut values: impl Iterator<Item = u64>, range: ActiveRange) -> bool {
     let rise = range.highest.saturating_sub(range.lowest);
     let mut falls: [Falls; SMALLEST_FALL] =
         std::array::from_fn(|halvings| Falls::of((rise >> (halvings + 1)).max(1)));
-    for value in values {
-        for f in &mut falls {
-            f.see(value);
-        }
-    }
-    falls.iter().any(|f| f.count >= FEWEST_FALLS && f.count.saturating_mul(f.depth) >= rise)
+    // The number of falls only grows, so the rest of the values cannot change a yes.
+    values.any(|value| falls.iter_mut().any(|f| f.see(value) && f.are_enough(rise)))
 }
 
 /// Counts how often a value falls by `depth` from its last high, rising by the same amount in between.
@@ -325,13 +321,21 @@ impl Falls {
         Self { depth, count: 0, falling: false, turn: 0 }
     }
 
-    fn see(&mut self, v: u64) {
+    /// Takes the next value. Returns whether it is the end of another fall.
+    fn see(&mut self, v: u64) -> bool {
         self.turn = if self.falling { v.min(self.turn) } else { v.max(self.turn) };
-        if v.abs_diff(self.turn) >= self.depth {
+        let turns = v.abs_diff(self.turn) >= self.depth;
+        if turns {
             self.falling = !self.falling;
             self.count += u64::from(self.falling);
             self.turn = v;
         }
+        turns && self.falling
+    }
+
+    /// Whether there are many falls, which together are at least as large as `rise`.
+    fn are_enough(&self, rise: u64) -> bool {
+        self.count >= FEWEST_FALLS && self.count.saturating_mul(self.depth) >= rise
     }
 }
 
@@ -439,7 +443,7 @@ mod tests {
     fn falls_are_counted_from_the_last_high() {
         let falls = |values: &[u64], depth| {
             let mut falls = Falls::of(depth);
-            values.iter().for_each(|&v| falls.see(v));
+            values.iter().for_each(|&v| _ = falls.see(v));
             falls.count
         };
         assert_eq!(falls(&[0, 10, 0, 10, 0], 5), 2);

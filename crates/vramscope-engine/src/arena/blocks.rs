@@ -50,9 +50,8 @@ impl<O: Observer> LockedArena<'_, O> {
     /// Removes a block. A new block may reuse its key.
     #[inline]
     pub(super) fn vacate(&mut self, key: BlockKey) {
-        let address = self.block(key).address;
-        if let Some(planned) = &mut self.state.planned {
-            planned.remove(&address);
+        if self.is_planned() {
+            self.forget_planned(key);
         }
         self.block_mut(key).state = BlockState::Vacant;
         self.state.vacant_blocks.push(key);
@@ -74,7 +73,7 @@ impl<O: Observer> LockedArena<'_, O> {
         block.size = size;
         let rest = self.new_block(rest);
         self.block_mut(key).next = Some(rest);
-        if self.state.planned.is_some() {
+        if self.is_planned() {
             self.index_planned(rest);
         }
         if let Some(after) = after {

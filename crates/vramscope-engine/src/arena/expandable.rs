@@ -167,7 +167,7 @@ impl<O: Observer> LockedArena<'_, O> {
         let (class, stack) = (segment.class, stack.or(segment.stack));
         let page = self.page_size(class);
         self.arena.core().unmap(self.arena.number, class, start, end - start, page, stack)?;
-        if self.state.shared.is_some() {
+        if self.streams().is_some() {
             self.forget_uses(start, end);
         }
         self.remove_free(key);

@@ -2,8 +2,14 @@
 //! used.
 //!
 //! A planned block is never placed over another block in use, whatever the plan says.
+//!
+//! A freed block is not merged with its neighbors at once: the next step asks for the same place. It is merged when another request, or
+//! anything else, needs the free memory of the segment.
+
+use std::collections::BTreeMap;
 
 use crate::arena::block::{Block, BlockKey, BlockState};
+use crate::arena::shared::SharedStreams;
 use crate::arena::{Grant, LockedArena};
 use crate::core::ReservedAddresses;
 use crate::device::DEVICE_PAGE;
@@ -41,6 +47,17 @@ pub enum NotPlaced {
     NoMemory,
 }
 
+/// The blocks of a plan's segment.
+#[derive(Default)]
+pub(super) struct PlannedBlocks {
+    /// All blocks by address.
+    by_address: BTreeMap<u64, BlockKey>,
+    /// The blocks that became [`BlockState::Ready`]. Some are in use again.
+    ready: Vec<BlockKey>,
+    /// The streams, if they share the segment.
+    pub(super) shared: Option<SharedStreams>,
+}
+
 impl<O: Observer> LockedArena<'_, O> {
     /// Whether this arena has the segment of a plan.
     #[inline]
@@ -49,17 +66,26 @@ impl<O: Observer> LockedArena<'_, O> {
     }
 
     /// Adds a block to the index by address.
-    #[cold]
+    #[inline(never)]
     pub(super) fn index_planned(&mut self, key: BlockKey) {
         let address = self.block(key).address;
         if let Some(planned) = &mut self.state.planned {
-            planned.insert(address, key);
+            planned.by_address.insert(address, key);
+        }
+    }
+
+    /// Removes a block from the index by address.
+    #[inline(never)]
+    pub(super) fn forget_planned(&mut self, key: BlockKey) {
+        let address = self.block(key).address;
+        if let Some(planned) = &mut self.state.planned {
+            planned.by_address.remove(&address);
         }
     }
 
     /// Returns the block that contains `address`.
     fn planned_at(&self, address: u64) -> Option<BlockKey> {
-        let (_, &key) = self.state.planned.as_ref()?.range(..=address).next_back()?;
+        let (_, &key) = self.state.planned.as_ref()?.by_address.range(..=address).next_back()?;
         Some(key)
     }
 
@@ -69,9 +95,9 @@ impl<O: Observer> LockedArena<'_, O> {
         place: PlannedPlace,
         stack: Option<O::Stack>,
     ) -> Result<BlockKey, NotPlaced> {
-        if place.shared_by.is_some() {
+        if let Some(planned) = self.state.planned.as_mut().filter(|_| place.shared_by.is_some()) {
             // From the first page on: requests without a place may get free pages of the plan.
-            self.state.shared.get_or_insert_default();
+            planned.shared.get_or_insert_default();
         }
         let base = self.planned_segment(place.segment)?;
         let (start, end) = range_of(place, base);
@@ -151,27 +177,35 @@ impl<O: Observer> LockedArena<'_, O> {
         released
     }
 
+    /// Records that the owner of a block frees it.
+    #[inline(never)]
+    pub(super) fn begin_planned_free(&mut self, key: BlockKey) {
+        if self.streams().is_some() {
+            self.mark_freed(key);
+        }
+    }
+
     /// Keeps a block that becomes free as it is, for the next step.
-    #[inline]
-    pub(super) fn make_ready(&mut self, key: BlockKey) {
+    #[inline(never)]
+    pub(super) fn end_planned_free(&mut self, key: BlockKey) {
+        if self.streams().is_some() {
+            self.end_use(key);
+        }
         let block = self.block_mut(key);
         block.state = BlockState::Ready;
-        if !std::mem::replace(&mut block.is_listed, true) {
-            self.state.ready.push(key);
+        if !std::mem::replace(&mut block.is_listed, true)
+            && let Some(planned) = &mut self.state.planned
+        {
+            planned.ready.push(key);
         }
     }
 
     /// Merges the ready blocks with the free blocks.
-    #[inline]
     pub(super) fn merge_ready(&mut self) {
-        if !self.state.ready.is_empty() {
-            self.merge_all_ready();
-        }
-    }
-
-    #[cold]
-    fn merge_all_ready(&mut self) {
-        let mut ready = std::mem::take(&mut self.state.ready);
+        let Some(planned) = self.state.planned.as_mut().filter(|planned| !planned.ready.is_empty()) else {
+            return;
+        };
+        let mut ready = std::mem::take(&mut planned.ready);
         for key in ready.drain(..) {
             let block = self.block_mut(key);
             block.is_listed = false;
@@ -180,7 +214,9 @@ impl<O: Observer> LockedArena<'_, O> {
             }
         }
         // The list keeps its memory.
-        self.state.ready = ready;
+        if let Some(planned) = &mut self.state.planned {
+            planned.ready = ready;
+        }
     }
 
     /// Allocates a block where the last step had one, or within one free block. Returns `None` if there is neither, or the block may raise
@@ -217,7 +253,7 @@ impl<O: Observer> LockedArena<'_, O> {
 
     /// Returns the ready block at an address, if it has this size.
     fn ready_at(&self, address: u64, size: u64) -> Option<BlockKey> {
-        let key = *self.state.planned.as_ref()?.get(&address)?;
+        let key = *self.state.planned.as_ref()?.by_address.get(&address)?;
         let block = self.block(key);
         (block.state == BlockState::Ready && block.size == size).then_some(key)
     }
@@ -236,7 +272,7 @@ impl<O: Observer> LockedArena<'_, O> {
             self.wait_for_streams(start, start + size, stream).is_ok()
         })?;
         self.hold(block);
-        if self.state.shared.is_some() {
+        if self.streams().is_some() {
             self.set_stream(block, size, StreamUse { stream, is_handed_over: false });
         }
         Some(block)

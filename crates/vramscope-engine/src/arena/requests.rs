@@ -107,7 +107,7 @@ impl<O: Observer> LockedArena<'_, O> {
 
     /// Returns a held block to the cache.
     pub(crate) fn unhold(&mut self, key: BlockKey) {
-        if self.state.shared.is_some() {
+        if self.streams().is_some() {
             self.end_use(key);
         }
         self.join_and_insert(key);
@@ -143,8 +143,8 @@ impl<O: Observer> LockedArena<'_, O> {
         let (class, size, stack) = (block.class, block.size, stack.or(block.stack));
         block.state = BlockState::PendingFree;
         block.events = events;
-        if self.state.shared.is_some() {
-            self.mark_freed(key);
+        if self.is_planned() {
+            self.begin_planned_free(key);
         }
         self.state.tally.free_requested(class, size);
         self.record(Action::FreeRequested, key, stack);
@@ -169,11 +169,8 @@ impl<O: Observer> LockedArena<'_, O> {
         block.stack = None;
         self.state.tally.free_completed(class, requested, size);
         self.record(Action::FreeCompleted, key, stack);
-        if self.state.shared.is_some() {
-            self.end_use(key);
-        }
         if self.is_planned() {
-            self.make_ready(key);
+            self.end_planned_free(key);
         } else {
             self.join_and_insert(key);
         }
@@ -207,7 +204,7 @@ impl<O: Observer> LockedArena<'_, O> {
         let Block { class, address, size, requested, .. } = *self.block(key);
         let event =
             DeviceEvent { action, class, address_or_free: address, size: requested, block_size: size, stack };
-        let number = if self.state.shared.is_some() { self.number_of(key) } else { self.arena.number };
+        let number = if self.is_planned() { self.number_of(key) } else { self.arena.number };
         self.arena.core().observer().record(number, event);
     }
 }

@@ -59,12 +59,21 @@ struct StreamEvent {
 }
 
 impl<O: Observer> LockedArena<'_, O> {
+    /// The streams that share the segment.
+    pub(super) fn streams(&self) -> Option<&SharedStreams> {
+        self.state.planned.as_ref()?.shared.as_ref()
+    }
+
+    fn streams_mut(&mut self) -> Option<&mut SharedStreams> {
+        self.state.planned.as_mut()?.shared.as_mut()
+    }
+
     /// Makes a stream wait for the other streams that used parts of the half-open range `start..end` last. The range must be free.
     ///
     /// # Errors
     /// [`NotPlaced::InUse`] if the device cannot wait for a stream now. The other streams may still use the range.
     pub(super) fn wait_for_streams(&self, start: u64, end: u64, stream: u64) -> Result<(), NotPlaced> {
-        let Some(shared) = &self.state.shared else { return Ok(()) };
+        let Some(shared) = self.streams() else { return Ok(()) };
         // For each other stream: the latest event, or none if a use has none.
         let mut others: BTreeMap<u64, Option<StreamEvent>> = BTreeMap::new();
         for last in shared.last.overlapping(start, end).filter(|last| last.stream != stream) {
@@ -107,7 +116,7 @@ impl<O: Observer> LockedArena<'_, O> {
     pub(super) fn set_stream(&mut self, key: BlockKey, size: u64, used_by: StreamUse) {
         let start = self.block(key).address;
         let arena = self.arena;
-        let Some(shared) = &mut self.state.shared else { return };
+        let Some(shared) = self.streams_mut() else { return };
         let removed = shared.last.remove(start, start + size);
         shared.waits += u64::from(removed.iter().any(|last| last.stream != used_by.stream));
         let number = *shared.numbers.entry(used_by.stream).or_insert_with(|| {
@@ -123,14 +132,14 @@ impl<O: Observer> LockedArena<'_, O> {
     /// Records an event on the stream of a block that its owner frees, if another stream uses its place next.
     #[cold]
     pub(super) fn mark_freed(&mut self, key: BlockKey) {
-        let user = self.state.shared.as_ref().and_then(|shared| shared.users.get(&key));
+        let user = self.streams().and_then(|shared| shared.users.get(&key));
         let Some(used_by) = user.map(|user| user.used_by).filter(|used_by| used_by.is_handed_over) else {
             return;
         };
         // Without an event, one is recorded at the next request for the place.
         let Some(stream) = self.stream_with_events(used_by.stream) else { return };
         let Ok(id) = guarded(|| self.arena.core().device().record_event(stream)) else { return };
-        if let Some(shared) = &mut self.state.shared {
+        if let Some(shared) = self.streams_mut() {
             shared.events += 1;
             let event = Arc::new(StreamEvent { order: shared.events, id });
             shared.users.entry(key).and_modify(|user| user.event = Some(event));
@@ -141,7 +150,7 @@ impl<O: Observer> LockedArena<'_, O> {
     #[cold]
     pub(super) fn end_use(&mut self, key: BlockKey) {
         let start = self.block(key).address;
-        let Some(shared) = &mut self.state.shared else { return };
+        let Some(shared) = self.streams_mut() else { return };
         let Some(User { used_by, size, event, .. }) = shared.users.remove(&key) else { return };
         let removed = shared.last.replace(start, start + size, LastUse { stream: used_by.stream, event });
         self.discard_events(removed);
@@ -149,7 +158,7 @@ impl<O: Observer> LockedArena<'_, O> {
 
     /// Forgets the uses of memory that the device has taken back: it waits for all work before.
     pub(super) fn forget_uses(&mut self, start: u64, end: u64) {
-        if let Some(shared) = &mut self.state.shared {
+        if let Some(shared) = self.streams_mut() {
             let removed = shared.last.remove(start, end);
             self.discard_events(removed);
         }
@@ -166,18 +175,18 @@ impl<O: Observer> LockedArena<'_, O> {
 
     /// The stream of a block in use.
     pub(super) fn stream_of(&self, key: BlockKey) -> u64 {
-        let user = self.state.shared.as_ref().and_then(|shared| shared.users.get(&key));
+        let user = self.streams().and_then(|shared| shared.users.get(&key));
         user.map_or(self.arena.key.stream, |user| user.used_by.stream)
     }
 
     /// The observer's number for the events of a block.
     pub(super) fn number_of(&self, key: BlockKey) -> u32 {
-        let user = self.state.shared.as_ref().and_then(|shared| shared.users.get(&key));
+        let user = self.streams().and_then(|shared| shared.users.get(&key));
         user.map_or(self.arena.number, |user| user.number)
     }
 
     /// Returns how many blocks so far made their streams wait for others.
     pub(crate) fn waits(&self) -> u64 {
-        self.state.shared.as_ref().map_or(0, |shared| shared.waits)
+        self.streams().map_or(0, |shared| shared.waits)
     }
 }

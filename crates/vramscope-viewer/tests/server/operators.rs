@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use vramscope_viewer::{Library, Server};
+use vramscope_trace::formats;
+use vramscope_viewer::{Library, OpenFile, Server};
 
 use crate::{Address, Reply, example};
 
@@ -76,6 +77,35 @@ fn with_kernels() -> Vec<u8> {
 
 fn add(address: &Address, file: usize, trace: &[u8]) -> Reply {
     address.ask("POST", &address.path(&format!("api/{file}/operators?name=trace.json.gz")), &[], trace)
+}
+
+/// A recording that has a trace itself, as a log may have it.
+fn with_own(name: &str, trace: &[u8]) -> OpenFile {
+    let file = std::fs::File::open(format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let mut recording = formats::read(file).unwrap();
+    Arc::make_mut(&mut recording.trace).operators = Some(Arc::from(trace));
+    OpenFile::open(name.to_owned(), recording).unwrap()
+}
+
+#[test]
+fn operators_that_a_recording_has_are_shown_at_once() {
+    let server = Server::bind(0).unwrap();
+    let address = Address::of(&server.url());
+    let library = Arc::new(Library::default());
+    library.add(with_own("operators.pickle.zst", &packed()));
+    library.add(with_own("leak.pickle", &packed()));
+    library.add(with_own("leak.pickle", b"no trace"));
+    library.complete();
+    std::thread::spawn(move || server.serve(library));
+    let lanes = |file| head(&address.question(file, 0, &json!({"question": "operator_lanes"})).body);
+    assert_eq!(lanes(0)["name"], "operators.pickle.zst");
+    assert!(lanes(0)["told"].as_str().unwrap().starts_with("Aligned by the clock"), "{}", lanes(0));
+    for (file, why) in [(1, "the trace is of another run"), (2, "not a trace of `torch.profiler`")] {
+        assert_eq!(lanes(file), Value::Null);
+        let recordings: Value = serde_json::from_slice(&address.get("api/recordings").body).unwrap();
+        let facts = recordings[file]["facts"].to_string();
+        assert!(facts.contains("Operators are not shown") && facts.contains(why), "{facts}");
+    }
 }
 
 #[test]

@@ -52,6 +52,13 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     request.check(&ADVICE)?;
     let answers =
         session.replay(&request, &Cancel::default(), &|| ()).map_err(super::about(session.name()))?;
+    let plans = answers.devices.iter().filter_map(|device| device.plan.as_ref());
+    if args.share_streams && plans.clone().any(|plan| !plan.plan.shares_streams()) {
+        say(&format!(
+            "note: {}: streams that share memory need no fewer bytes, so each has its own",
+            session.name()
+        ));
+    }
     if let Some(output) = output {
         let plan = answers.devices.first().and_then(|device| device.plan.as_ref());
         let Some(plan) = plan else { bail!("{}: too large for a plan", session.name()) };

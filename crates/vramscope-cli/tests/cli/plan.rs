@@ -98,6 +98,8 @@ fn a_plan_of_one_stream_shares_nothing() {
     let shared = json(&["plan", TRAINING, "--share-streams"]);
     assert_eq!(shared, json(&["plan", TRAINING]));
     assert_eq!(shared["devices"][0]["plan"]["shares_streams"], false);
+    let told = String::from_utf8(run(&["plan", TRAINING, "--share-streams"]).stderr).unwrap();
+    assert!(told.contains("streams that share memory need no fewer bytes"), "{told}");
 }
 
 #[test]

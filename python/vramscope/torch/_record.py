@@ -127,9 +127,7 @@ def _record_log(
         categories = bool(models or optimizers or referrers)
     if referrers and not categories:
         raise VramscopeError("referrers needs categories")
-    return LogRecord(
-        path, stacks, models, optimizers, categories=categories, referrers=referrers, operators=operators
-    )
+    return LogRecord(path, stacks, models, optimizers, categories=categories, referrers=referrers, operators=operators)
 
 
 def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:

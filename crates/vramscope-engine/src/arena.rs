@@ -13,6 +13,7 @@ mod block;
 mod blocks;
 mod expandable;
 mod free_blocks;
+mod place;
 mod planned;
 mod requests;
 mod segments;
@@ -26,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vramscope_basics::lock;
 
 pub use block::BlockKey;
+pub use place::{NotPlaced, PlannedPlace, StreamUse};
 use planned::PlannedBlocks;
-pub use planned::{NotPlaced, PlannedPlace, StreamUse};
 
 use crate::arena_key::{ArenaKey, PLANNED};
 use crate::core::Core;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::arena::LockedArena;
 use crate::arena::block::BlockKey;
-use crate::arena::planned::{NotPlaced, StreamUse};
+use crate::arena::place::{NotPlaced, StreamUse};
 use crate::arena_key::{ArenaKey, PLANNED};
 use crate::device::{EventId, guarded};
 use crate::observer::Observer;

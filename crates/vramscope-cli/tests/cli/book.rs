@@ -162,7 +162,7 @@ fn what_is_not_run_is_listed() {
             list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);
         }
     }
-    insta::assert_snapshot!(list, @r"
+    insta::assert_snapshot!(list, @r#"
     README.md needs network: pip install .
     README.md needs torch: import vramscope.torch
     README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
@@ -192,6 +192,7 @@ fn what_is_not_run_is_listed() {
     docs/record.md needs gpu: vramscope attach 4711 --record run.vramscope
     docs/record.md needs gpu: import vramscope.torch
     docs/record.md needs gpu: vramscope run --record run.vramscope --categories -- python train.py
+    docs/record.md needs gpu: with vramscope.torch.record("run.vramscope", operators=True):
     docs/record.md needs gpu: vramscope run --record run.vramscope --keep 2GiB -- python train.py
     docs/record.md needs gpu: vramscope run --record run.vramscope --at 90% -- python train.py
     docs/record.md needs gpu: vramscope dump 4711
@@ -199,7 +200,7 @@ fn what_is_not_run_is_listed() {
     docs/report.md needs torch: vramscope phantom run --accesses --record run.vramscope -- python train.py
     docs/tutorial.md needs torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
     docs/view.md needs node: npm --prefix viewer ci
-    ");
+    "#);
 }
 
 /// The book describes every option of every command.

@@ -60,7 +60,7 @@ pub struct Recording {
     pub compression: Compression,
     /// Parts of the file that the trace does not include.
     pub notices: Notices,
-    /// The decompressed bytes of a [log], if [`ReadOptions::keeps_log`] is set.
+    /// The decompressed bytes of a [log], if [`ReadOptions::keeps_log`] is set; without its [operators](Trace::operators).
     pub log: Option<Arc<[u8]>>,
 }
 

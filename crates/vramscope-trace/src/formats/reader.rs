@@ -299,6 +299,9 @@ fn read_plain(
     let window = if keeps_log { window.copied_to(&mut log) } else { window };
     let Contents { trace, notices, format } = found.read(window)?;
     check_sizes(trace.devices.iter())?;
+    if trace.operators.is_some() {
+        log.truncate(log::without_operators(&log).len());
+    }
     let log = (!log.is_empty()).then(|| log.into());
     Ok(Opened::Recording(Recording { trace: Arc::new(trace), format, compression, notices, log }))
 }

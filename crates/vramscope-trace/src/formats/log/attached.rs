@@ -63,13 +63,19 @@ pub(super) fn read(window: &mut Window<'_>) -> Result<Option<Arc<[u8]>>, ReadErr
     Ok(Some(bytes))
 }
 
+/// Returns the bytes of a log before its attached trace.
+pub(in crate::formats) fn without_operators(log: &[u8]) -> &[u8] {
+    let at = log.windows(ATTACHED.len()).rposition(|bytes| bytes == ATTACHED);
+    &log[..at.unwrap_or(log.len())]
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
     use crate::formats::log::LogWriter;
-    use crate::formats::{Reader, Recording};
+    use crate::formats::{ReadOptions, Reader, Recording};
 
     const TRACE: &str = r#"{"schemaVersion": 1, "baseTimeNanoseconds": 0, "traceEvents": [
         {"ph": "X", "cat": "cpu_op", "name": "aten::empty", "tid": 1, "ts": 5.0, "dur": 2.0}]}"#;
@@ -97,6 +103,12 @@ mod tests {
         let operators = recording.trace.operators.clone().unwrap();
         let lanes = Reader::new(&operators[..]).read_operators().unwrap().lanes;
         assert_eq!(lanes.iter().map(|lane| lane.spans.len()).collect::<Vec<_>>(), [1]);
+
+        // A page has both: the log, and its operators.
+        let options = ReadOptions { keeps_log: true, ..ReadOptions::default() };
+        let kept = Reader::new(&log[..]).options(options).read().unwrap().log.unwrap();
+        assert!(log.starts_with(&kept) && read(&kept).trace.operators.is_none());
+        assert_eq!(read(&kept).notices.to_string(), "");
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod settings;
 mod writer;
 
 pub use attached::append_operators;
+pub(super) use attached::without_operators;
 pub use writer::{LogBlock, LogDriverEvent, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
 use super::{Contents, FormatReader, Window};

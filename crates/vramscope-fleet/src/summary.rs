@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{BestSetting, Quality, Recorder, Remedy};
-use vramscope_report::findings::{MainCause, changes_after_oom};
+use vramscope_report::out_of_memory::{MainCause, changes_after_oom};
 use vramscope_report::{Advice, Trust};
 use vramscope_trace::Notices;
 

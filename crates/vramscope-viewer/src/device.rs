@@ -7,7 +7,7 @@ use vramscope_analysis::{
     Counters, Frames, History, IdleMemory, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
     leak_suspects, runs_between,
 };
-use vramscope_report::findings::{phases_told, steps_told};
+use vramscope_report::steps::{phases_told, steps_told};
 use vramscope_report::{Trust, not_followed};
 use vramscope_trace::{Action, Phase};
 

@@ -1,7 +1,7 @@
 //! Free memory at a moment, and the blocks that keep it from merging.
 
 use vramscope_analysis::{Hole, Layout, Moment, Pins, Request, Unusable};
-use vramscope_report::findings;
+use vramscope_report::out_of_memory;
 use vramscope_trace::{Action, PoolId};
 
 use crate::ViewError;
@@ -67,13 +67,13 @@ impl OpenRecording {
             reasons: REASONS.map(|(_, words)| words).into(),
             before: columns.u32(shown().map(|hole| hole.before.unwrap_or(NONE))),
             after: columns.u32(shown().map(|hole| hole.after.unwrap_or(NONE))),
-            pinned: if pins.lines.is_empty() { String::new() } else { findings::pinned(&pins) },
+            pinned: if pins.lines.is_empty() { String::new() } else { out_of_memory::pinned(&pins) },
             pins: pins
                 .lines
                 .iter()
                 .take(MOST_PINS)
                 .map(|pin| Pin {
-                    told: findings::pin(&names, pin),
+                    told: out_of_memory::pin(&names, pin),
                     line: names.pin(pin).into(),
                     bytes: pin.bytes,
                     joined: pin.joined,

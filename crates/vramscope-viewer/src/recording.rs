@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use vramscope_analysis::{Cancel, IdleMemory, OomExplanation, Timeline, at_once};
-use vramscope_report::{Answers, Names, findings};
+use vramscope_report::{Names, TextOptions, idle, out_of_memory};
 use vramscope_session::{ReportAnswer, ReportRequest, Session};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
@@ -87,26 +87,28 @@ impl OpenRecording {
         let request = ReportRequest { device: Some(self.number(device)?), ..request };
         let answer = self.session.report(&request, cancel)?;
         let (mut ooms, mut best_setting, mut idle, mut referred) = (Vec::new(), None, None, Vec::new());
-        if let ReportAnswer::State(Answers { devices, .. }) = &answer {
-            let (names, conf) = (self.session.names(), findings::recorded_conf(self.session.trace()));
-            for summary in devices {
+        let mut sections = Vec::new();
+        if let ReportAnswer::State(answers) = &answer {
+            let (names, conf) = (self.session.names(), out_of_memory::recorded_conf(self.session.trace()));
+            for summary in &answers.devices {
+                sections = vramscope_report::sections(answers, summary, SECTION_TEXT);
                 ooms.extend(summary.ooms.iter().map(|oom| OomFinding {
-                    unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
+                    unusable: oom.fragmentation.unusable.iter().map(out_of_memory::unusable_blocks).collect(),
                     cause: format!(
                         "{} {}",
-                        findings::oom_verdict(&names, conf, oom),
-                        findings::oom_cause(&names, conf, oom)
+                        out_of_memory::oom_verdict(&names, conf, oom),
+                        out_of_memory::oom_cause(&names, conf, oom)
                     ),
                     pinned: pinned(&names, oom),
                 }));
                 idle = summary.idle.as_ref().map(|of| idle_texts(&names, of, top));
                 referred = summary.referred.iter().take(top).map(|tensor| tensor.allocation).collect();
-                let advice = findings::oom_advice(summary, &ADVICE);
+                let advice = out_of_memory::oom_advice(summary, &ADVICE);
                 best_setting = (!advice.is_empty()).then(|| advice.join(" "));
             }
         }
         let device = first_device(serde_json::to_value(answer.json(Some(top)))?);
-        Ok(Report { device, ooms, best_setting, idle, referred })
+        Ok(Report { device, sections, ooms, best_setting, idle, referred })
     }
 
     /// The index of the device at a position of the page.
@@ -122,24 +124,26 @@ impl OpenRecording {
 /// The maximum number of holders in the report. The page itself groups live allocations at any moment.
 const MOST_HOLDERS: usize = 20;
 
+/// The page wraps lines itself.
+const SECTION_TEXT: TextOptions = TextOptions { width: usize::MAX, top: MOST_HOLDERS, full_stacks: false };
+
 /// The number of lines listed for the free memory that they pin.
 const MOST_PINS: usize = 3;
 
 /// The amount of free memory between blocks, and the lines that pin most of it.
 fn pinned(names: &Names<'_>, oom: &OomExplanation) -> Vec<String> {
-    let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| findings::pin(names, pin));
-    let told = (!oom.pins.lines.is_empty()).then(|| findings::pinned(&oom.pins));
+    let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| out_of_memory::pin(names, pin));
+    let told = (!oom.pins.lines.is_empty()).then(|| out_of_memory::pinned(&oom.pins));
     told.into_iter().chain(lines).collect()
 }
 
 /// The first `top` findings of idle memory, in sentences.
 fn idle_texts(names: &Names<'_>, idle: &IdleMemory, top: usize) -> IdleTexts {
-    let text =
-        |finding| [findings::idle_line(names, finding).into(), findings::idle_finding(names, idle, finding)];
+    let text = |finding| [idle::idle_line(names, finding).into(), idle::idle_finding(names, idle, finding)];
     IdleTexts {
-        told: findings::idle_memory(idle),
+        told: idle::idle_memory(idle),
         findings: idle.findings.iter().take(top).map(text).collect(),
-        left_out: findings::idle_left_out(idle),
+        left_out: idle::idle_left_out(idle),
     }
 }
 

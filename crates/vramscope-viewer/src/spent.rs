@@ -5,7 +5,7 @@ use vramscope_analysis::{
     IntervalGroups, IntervalTotals, Moment, ProgramPart, RunBetween, Steps, interval_group_changes,
     interval_groups,
 };
-use vramscope_report::spent as words;
+use vramscope_report::interval as words;
 
 use crate::ViewError;
 use crate::answers::stack;

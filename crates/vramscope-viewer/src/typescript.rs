@@ -13,7 +13,7 @@ use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
-import type { ReplayDevice, ReportDevice } from './report';
+import type { ReplayDevice, ReportDevice, ReportSection } from './report';
 import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for \"no such thing\" in columns of numbers. */

@@ -2,7 +2,7 @@
 
 use vramscope_analysis::{Cancel, Mark, MarkedProgram, Moment, Setting, smallest_gpu_for};
 use vramscope_basics::gpus::{self, Gpu};
-use vramscope_report::{ReplayJson, ReplayTrust, estimates, findings};
+use vramscope_report::{ReplayJson, ReplayTrust, estimates, out_of_memory, replay_sentences};
 use vramscope_session::ReplayRequest;
 
 use crate::ViewError;
@@ -78,10 +78,10 @@ impl OpenRecording {
         let trust = ReplayTrust::of(replay, self.session.names().overflowed(replay.device), &ADVICE);
         Ok(Replay {
             lines,
-            device_size: findings::device_size(replay, &ADVICE),
-            floors: findings::floors(replay),
-            nearest: replay.nearest.as_ref().map(findings::nearest),
-            smallest_gpu: replay.smallest_gpu.as_ref().map(findings::smallest_gpu),
+            device_size: replay_sentences::device_size(replay, &ADVICE),
+            floors: replay_sentences::floors(replay),
+            nearest: replay.nearest.as_ref().map(out_of_memory::nearest),
+            smallest_gpu: replay.smallest_gpu.as_ref().map(replay_sentences::smallest_gpu),
             trust: protocol::ReplayTrust {
                 title: trust.title,
                 reproduced: trust.reproduced,

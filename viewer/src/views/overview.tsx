@@ -1,8 +1,9 @@
-// The first page: the report's findings, with links to the other views. Each card is a file in overview/.
+// The first page: the report's sections, in its order, with links to the other views. Each card is a file in overview/.
 
+import { Fragment, type ComponentChildren } from 'preact';
 import { useAnswer } from '../parts/answer';
 import { useCurrent, type Current } from '../parts/current';
-import type { Recording } from '../source/source';
+import type { Recording, Report } from '../source/source';
 import { once } from '../state/asked';
 import { recording, source } from '../state/recordings';
 import { AllocatorFindingCards } from './overview/allocator-findings';
@@ -23,6 +24,7 @@ import { PhasesCard } from './overview/phases';
 import { ReferrersCard } from './overview/referrers';
 import { RegionsCard } from './overview/regions';
 import { StepsCard } from './overview/steps';
+import { TextCard } from './overview/text';
 import { TrustCard } from './overview/trust';
 
 const reportOf = once((file, device, unwanted) => source.ask(file, device, { question: 'report' }, unwanted));
@@ -31,30 +33,71 @@ export function View() {
   const open = recording.value;
   const shown = useCurrent();
   if (!open || !shown) return null;
-  return <Overview key={shown.scope} open={open} {...shown} />;
+  return <Overview key={shown.scope} open={open} current={shown} />;
 }
 
-function Overview({ open, file, device, scope, recording }: Current & { open: Recording }) {
+/** What the cards of sections are made of. */
+interface Found {
+  open: Recording;
+  current: Current;
+  report: Report;
+}
+
+type Section = (found: Found) => ComponentChildren;
+
+const noCard: Section = () => null;
+
+/**
+ * The cards of sections, by the name of the section. A section without one has its rows of text. `noCard` is for sections that the page
+ * shows elsewhere: the timeline, the explanation of a failure, and all allocations.
+ */
+const CARDS: Record<string, Section> = {
+  verdict: ({ report, open, current }) => (
+    <>
+      <OutOfMemoryCards report={report} />
+      <OtherFailures open={open} file={current.file} shown={current.device} />
+    </>
+  ),
+  chart: noCard,
+  bytes: ({ report, current }) => (
+    <MemoryCard device={current.recording} hasRequests={!report.device.quality.seen_from_outside} />
+  ),
+  libraries: ({ report: { device } }) => <LibrariesCard libraries={device.libraries} device_use={device.device_use} />,
+  holders: noCard,
+  findings: ({ report }) => <AllocatorFindingCards findings={report.device.findings} />,
+  leaks: ({ report }) => <LeaksCard leaks={report.device.leaks} />,
+  idle: ({ report }) => <IdleCard idle={report.device.idle} texts={report.idle} />,
+  referrers: ({ report }) => <ReferrersCard tensors={report.device.referred_tensors} allocations={report.referred} />,
+  fragmentation: ({ report: { device } }) => (
+    <FragmentationCard {...device.fragmentation} hasRequests={!device.quality.seen_from_outside} />
+  ),
+  collectives: ({ report }) => <CollectivesCard collectives={report.device.collectives} />,
+  out_of_memory: noCard,
+  estimates: ({ report }) => <EstimatesCard estimates={report.device.estimates} />,
+  steps: ({ current: { recording } }) => recording.steps && <StepsCard steps={recording.steps} />,
+  phases: ({ current: { recording } }) =>
+    recording.phases && <PhasesCard phases={recording.phases} steps={recording.steps} />,
+  regions: noCard,
+  churn: noCard,
+  limitations: noCard,
+};
+
+function SectionCards({ found }: { found: Found }) {
+  return found.report.sections.map((section) => (
+    <Fragment key={section.name}>{(CARDS[section.name] ?? (() => <TextCard {...section} />))(found)}</Fragment>
+  ));
+}
+
+function Overview({ open, current }: { open: Recording; current: Current }) {
+  const { file, device, scope, recording } = current;
   const answer = useAnswer(scope, scope, (unwanted) => reportOf(file, device, unwanted));
   const report = answer.value;
   const found = report?.device;
   return (
     <div class="overview" aria-busy={report === null}>
       <div class="overview-column">
-        {report && <OutOfMemoryCards report={report} />}
-        {found && <AllocatorFindingCards findings={found.findings} />}
-        {found && <EstimatesCard estimates={found.estimates} />}
-        <OtherFailures open={open} file={file} shown={device} />
-        {found && <LeaksCard leaks={found.leaks} />}
-        {report && <IdleCard idle={found?.idle} texts={report.idle} />}
-        {report && <ReferrersCard tensors={found?.referred_tensors} allocations={report.referred} />}
+        {report ? <SectionCards found={{ open, current, report }} /> : <MemoryCard device={recording} hasRequests />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
-        <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
-        {found && <LibrariesCard libraries={found.libraries} device_use={found.device_use} />}
-        {found && <CollectivesCard collectives={found.collectives} />}
-        {recording.steps && <StepsCard steps={recording.steps} />}
-        {recording.phases && <PhasesCard phases={recording.phases} steps={recording.steps} />}
-        {found && <FragmentationCard {...found.fragmentation} hasRequests={!found.quality.seen_from_outside} />}
         {found && <TrustCard trust={recording.trust} />}
         {found && <MarkersCard file={file} device={device} scope={scope} />}
       </div>

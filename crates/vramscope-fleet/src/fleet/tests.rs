@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use vramscope_analysis::{Quality, Recorder};
-use vramscope_report::findings::MainCause;
+use vramscope_report::out_of_memory::MainCause;
 use vramscope_trace::Notices;
 
 use super::*;

@@ -11,7 +11,7 @@ use vramscope_analysis::{
     Recorder, Steps, Summary, event_times, largest_request,
 };
 use vramscope_report::Names;
-use vramscope_report::findings::{MainCause, recorded_conf};
+use vramscope_report::out_of_memory::{MainCause, recorded_conf};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{AllocatorSettings, DeviceTrace, Trace};
 

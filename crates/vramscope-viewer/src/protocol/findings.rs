@@ -1,6 +1,7 @@
 //! The findings of the report and of the replay.
 
 use serde::Serialize;
+use vramscope_report::SectionText;
 
 /// The findings of the report for a device, as data and in sentences.
 #[derive(Debug, Clone, Serialize)]
@@ -9,6 +10,9 @@ pub(crate) struct Report {
     /// The device's part of `vramscope report --json`.
     #[cfg_attr(test, ts(type = "ReportDevice"))]
     pub(crate) device: serde_json::Value,
+    /// The sections of the report that the device has, in order.
+    #[cfg_attr(test, ts(type = "ReportSection[]"))]
+    pub(crate) sections: Vec<SectionText>,
     /// The explanations of `ooms`, in the same order.
     pub(crate) ooms: Vec<OomFinding>,
     /// The recommended change after an out-of-memory error, in sentences; null without such an error.

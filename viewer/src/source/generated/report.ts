@@ -1,4 +1,4 @@
-// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
+// Written by the tests of crates/vramscope-report from its structs: `INSTA_UPDATE=always cargo test -p
 // vramscope-report`. docs/json.md describes the keys.
 
 /**
@@ -974,6 +974,18 @@ export type ReportReferredTensor = {
   shape: string;
   /** Chains of references from a variable to the tensor, at most three. */
   referrers: Array<string>;
+};
+
+/**
+ * A section of the report on a device, as plain text.
+ */
+export type ReportSection = {
+  /** Its name, as in `leaks`. */
+  name: string;
+  /** Its first line. */
+  title: string;
+  /** The lines below the title, with their indentation. */
+  lines: Array<string>;
 };
 
 /**

@@ -6,7 +6,7 @@ use serde::Serialize;
 use vramscope::analysis::{Holder, HolderKey, Summary};
 use vramscope::report::{
     CheckJson, DiffJson, FindingText, HoldersJson, InfoJson, LeaksJson, ReplayJson, bytes, counted,
-    estimates, findings,
+    estimates, idle, out_of_memory, replay_sentences,
 };
 use vramscope::session::{
     CheckRequest, DiffRequest, GroupsAnswer, HoldersRequest, LeaksRequest, ReplayRequest, ReportAnswer,
@@ -195,8 +195,11 @@ impl Desk {
         request.device = Some(open.session.number(position));
         let answers = open.session.replay(&request, work.cancel(), &|| work.step()).map_err(open.about())?;
         let findings = answers.devices.iter().flat_map(|replayed| {
-            let size = findings::device_size(replayed, &ADVICE);
-            [size].into_iter().chain(findings::floors(replayed)).chain(findings::plan(replayed))
+            let size = replay_sentences::device_size(replayed, &ADVICE);
+            [size]
+                .into_iter()
+                .chain(replay_sentences::floors(replayed))
+                .chain(replay_sentences::plan(replayed))
         });
         let findings = Some(findings.collect());
         let answer = Answer { recording: &open.handle, findings, answer: ReplayJson::new(&answers) };
@@ -238,12 +241,12 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
     let name = session.names().device(device.device);
     let mut told = vec![format!("{name}: peaks of {allocated} allocated, {reserved} reserved.")];
     for oom in device.ooms.iter().take(TOLD_OOMS) {
-        let (names, conf) = (session.names(), findings::recorded_conf(session.trace()));
-        let verdict = findings::oom_verdict(&names, conf, oom);
-        let cause = findings::oom_cause(&names, conf, oom);
+        let (names, conf) = (session.names(), out_of_memory::recorded_conf(session.trace()));
+        let verdict = out_of_memory::oom_verdict(&names, conf, oom);
+        let cause = out_of_memory::oom_cause(&names, conf, oom);
         told.push(format!("{name}, event {}: {verdict} {cause}", oom.event));
     }
-    told.extend(findings::oom_advice(device, &ADVICE));
+    told.extend(out_of_memory::oom_advice(device, &ADVICE));
     for finding in device.findings.iter().take(TOLD_FINDINGS) {
         let FindingText { title, evidence, action } = FindingText::of(&session.names(), device, finding);
         let (bytes, certainty) = (bytes(finding.bytes()), finding.certainty().name());
@@ -264,8 +267,8 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
     }
     if let Some((idle, first)) = device.idle.as_ref().and_then(|idle| Some((idle, idle.findings.first()?))) {
         let names = session.names();
-        let line = findings::idle_line(&names, first);
-        let text = findings::idle_finding(&names, idle, first);
+        let line = idle::idle_line(&names, first);
+        let text = idle::idle_finding(&names, idle, first);
         told.push(format!("{name}: idle memory of {line}: {} {text}.", bytes(first.bytes)));
     }
     told

@@ -269,6 +269,15 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         self.tokens(call.tokens.clone());
     }
+
+    /// Attributes name items too, such as `value_parser = crate::values::parse`.
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        match &attribute.meta {
+            syn::Meta::List(list) => self.tokens(list.tokens.clone()),
+            syn::Meta::NameValue(pair) => syn::visit::visit_expr(self, &pair.value),
+            syn::Meta::Path(_) => {}
+        }
+    }
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {

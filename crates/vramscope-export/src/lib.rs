@@ -54,13 +54,13 @@ use std::io::{self, Write};
 pub use arrow::{arrow_batches, arrow_holders, arrow_schema, arrow_table};
 #[cfg(all(feature = "arrow", feature = "summaries"))]
 pub use arrow::{arrow_summaries, arrow_summary_schema};
-pub use error::{ExportError, SplitError};
+pub use error::ExportError;
 pub use format::ExportFormat;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};
 pub use lost::lost;
 pub use part::Part;
 pub use source::Source;
-pub use split::{MOST_PARTS, PartOfDevice, Split, SplitBy};
+pub use split::{MOST_PARTS, PartOfDevice, Split, SplitBy, SplitError};
 pub use tables::{Column, ColumnKind, Table};
 
 /// The columns of the table of summaries.

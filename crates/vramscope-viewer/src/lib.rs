@@ -11,9 +11,9 @@
 
 //!
 //! # Modules
-//! - `protocol`: the questions and answers as plain data; `columns` encodes columns of numbers. Tests write the page's types from these
-//!   structs.
-//! - `questions`: every question of the page, with the type of its answer. The server and the engine in a worker use it.
+//! - `columns`: columns of numbers in answers.
+//! - `questions`: every question of the page. Each has its own file: the query, the answer, and the computation. Tests write the
+//!   page's types from these structs. The server and the engine in a worker use it.
 //! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
 //!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
 //! - `transforms`: the transforms of the call tree, for its nodes and as a condition of a search.
@@ -28,36 +28,41 @@
 
 mod about;
 mod advice;
+mod allocation;
 mod allocations;
-mod answers;
 mod bits;
+mod cached;
 mod columns;
 mod comparison;
 mod conditions;
 mod device;
 mod error;
+mod events;
 mod groups;
 mod held;
 mod highest;
 mod holes;
 mod hues;
 mod lanes;
+mod layout;
 mod lines;
 mod markers;
 mod names;
+mod notes;
 mod operators;
 #[cfg(feature = "server")]
 mod page;
 mod parting;
 mod picture;
 mod pools;
-mod protocol;
 mod purposes;
 mod questions;
 #[cfg(feature = "fleet")]
 mod ranks;
 mod recording;
+mod regions;
 mod regions_at;
+mod report;
 mod rows;
 mod search;
 #[cfg(feature = "server")]
@@ -73,16 +78,20 @@ mod what_if;
 pub use about::About;
 pub use columns::Answer;
 pub use error::ViewError;
+pub use notes::Note;
 pub use operators::{operators_fit, own_operators};
 #[cfg(feature = "server")]
 pub use page::{PageFile, self_contained};
-pub use protocol::Note;
-#[cfg(feature = "server")]
-pub use protocol::{SqlAnswer, SqlColumn, SqlError, SqlFile, SqlTable};
 pub use questions::{Pace, Question};
 #[cfg(feature = "fleet")]
 pub use ranks::ranks_answer;
 pub use recording::OpenRecording;
+#[cfg(feature = "server")]
+pub use server::sql::SqlAnswer;
+pub use server::sql::SqlColumn;
+pub use server::sql::SqlError;
+pub use server::sql::SqlFile;
+pub use server::sql::SqlTable;
 #[cfg(feature = "server")]
 pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server, SourceFolders, SqlEngine};
 

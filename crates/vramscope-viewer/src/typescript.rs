@@ -4,13 +4,18 @@ use vramscope_analysis::By;
 use vramscope_testing::{Declarations, committed};
 use vramscope_trace::{Action, Category, Phase};
 
-use crate::protocol::{
-    MARKERS, NONE, Note, Ranks, Recording, Source, SourceQuery, SqlAnswer, SqlQuery, SqlTables,
-};
+use crate::columns::NONE;
+use crate::markers::MARKERS;
+use crate::notes::Note;
 use crate::questions::Question;
+use crate::ranks::Ranks;
+use crate::recording::Recording;
+use crate::server::source::{Source, SourceQuery};
+use crate::server::sql::{SqlAnswer, SqlQuery, SqlTables};
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
-const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
+const HEAD: &str =
+    "// Written by the tests of crates/vramscope-viewer from its structs, the questions in src/questions.rs
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice, ReportSection } from './report';

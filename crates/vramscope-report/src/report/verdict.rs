@@ -1,11 +1,11 @@
 //! The first lines of the report: failures and leaks, and the change that helps.
 
+use super::holders::has_stacks;
+use super::out_of_memory::causes::{is_advised, oom_advice, oom_verdict, recorded_conf};
 use anstyle::Style;
 use vramscope_analysis::{Recorder, Summary};
 use vramscope_basics::units::{bytes, count};
 
-use super::holders::has_stacks;
-use super::out_of_memory::causes::{is_advised, oom_advice, oom_verdict, recorded_conf};
 use crate::advice;
 use crate::text::lines::{BAD, GOOD};
 use crate::text::page::Page;

@@ -1,12 +1,12 @@
 //! Rows of holders: bytes, share, bar, name.
 
+use super::page::{BAR, DIM, Page};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::Holder;
+use vramscope_basics::units::{bytes, count, counted, share};
 use vramscope_trace::StackId;
 
-use super::page::{BAR, DIM, Page};
 use crate::fit::fit;
-use vramscope_basics::units::{bytes, count, counted, share};
 
 /// Width of a bar in columns.
 const BAR_WIDTH: usize = 16;

@@ -12,8 +12,10 @@ use vramscope_trace::Category;
 
 use crate::ViewError;
 use crate::bits::Bits;
+use crate::conditions::FrameField;
+use crate::conditions::Sought;
+use crate::conditions::TagField;
 use crate::device::OpenDevice;
-use crate::protocol::{FrameField, Sought, TagField};
 
 /// The maximum length of a text or pattern, in bytes.
 const LONGEST_SOUGHT: usize = 1 << 10;

@@ -3,8 +3,8 @@
 mod guard;
 mod library;
 mod open_file;
-mod source;
-mod sql;
+pub(crate) mod source;
+pub(crate) mod sql;
 mod status;
 mod upload;
 
@@ -28,13 +28,14 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use vramscope_http::{Guard, Limits};
 
+use crate::notes::PageQuery;
 use crate::page::{self, PageFile, self_contained};
-use crate::protocol::{PageQuery, SourceQuery};
 use crate::{Pace, Question, ViewError};
 use guard::guard;
 pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
 pub use source::SourceFolders;
+use source::SourceQuery;
 pub use sql::SqlEngine;
 pub use upload::LARGEST_UPLOAD;
 

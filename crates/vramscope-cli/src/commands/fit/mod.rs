@@ -4,6 +4,7 @@
 //! arguments, `checkpoints` the choice of modules to checkpoint, `search` the search for changes, `together` runs at the same time. The changes are made in
 //! the program by `phantom/changes.py`.
 
+pub(crate) mod args;
 mod bisect;
 mod change;
 mod checkpoints;
@@ -15,7 +16,7 @@ mod vary;
 mod words;
 
 use crate::Found;
-use crate::args::FitArgs;
+use crate::commands::fit::args::FitArgs;
 use crate::commands::{print_json, print_text, stop_flag};
 
 pub(crate) use change::KEYS;

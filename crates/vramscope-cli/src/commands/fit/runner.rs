@@ -14,7 +14,8 @@ use vramscope::analysis::{Capacity, Fit, fit_on_device};
 use vramscope::report::bytes;
 
 use super::change::{Change, methods};
-use crate::args::{FitArgs, PhantomRunArgs};
+use crate::commands::fit::args::FitArgs;
+use crate::commands::phantom::args::PhantomRunArgs;
 use crate::commands::phantom::attempt::{Attempt, Extra, UNLIMITED};
 use crate::commands::phantom::card::Card;
 use crate::commands::phantom::changes::Facts;

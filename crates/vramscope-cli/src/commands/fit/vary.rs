@@ -4,7 +4,8 @@ use anyhow::bail;
 
 use super::bisect::{next, runs};
 use super::runner::{Outcome, Ran, Runner};
-use crate::args::{FitArgs, Vary};
+use crate::commands::fit::args::FitArgs;
+use crate::commands::fit::args::Vary;
 
 /// The measured numbers.
 #[derive(Debug)]

@@ -16,7 +16,8 @@ use super::child::{self, Ended};
 use super::rank;
 use super::recordings::{self, Recorded};
 use super::verdict::{self, Asked};
-use crate::args::{PhantomRunArgs, Values};
+use crate::commands::phantom::args::PhantomRunArgs;
+use crate::commands::phantom::args::Values;
 use crate::commands::run::say_what_is_missing;
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.

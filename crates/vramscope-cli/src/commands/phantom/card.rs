@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use vramscope::gpus::{Gpu, NEWEST_CUDA};
 
-use crate::args::PhantomGpuArgs;
+use crate::commands::phantom::args::PhantomGpuArgs;
 
 /// Sizes of a GPU in bytes.
 pub(crate) struct Card {

@@ -7,7 +7,7 @@ use vramscope::gpus::{self, Gpu};
 use super::attempt::{Attempt, UNLIMITED};
 use super::card::Card;
 use super::recordings::has_kernels;
-use crate::args::PhantomRunArgs;
+use crate::commands::phantom::args::PhantomRunArgs;
 use crate::say::say;
 
 /// The largest difference between PyTorch's workspaces at two compute capabilities, in bytes: two of 32 MiB at 9.0, elsewhere of 8,320 KiB

@@ -7,7 +7,7 @@ use vramscope::phantom::AskedAt;
 use super::attempt::{Attempt, UNLIMITED};
 use super::card::Card;
 use super::cards::{self, OnCard};
-use crate::args::PhantomRunArgs;
+use crate::commands::phantom::args::PhantomRunArgs;
 use crate::say::say;
 
 /// The results for the chosen GPU and for others.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use vramscope::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope::report::bytes;
 
-use crate::args::PhantomListArgs;
+use crate::commands::phantom::args::PhantomListArgs;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ListedGpu"))]

@@ -6,6 +6,7 @@
 //! the program: `sitecustomize.py` records, `history.py` shares the history with a program that records too, `values.py` and `ranks.py`
 //! help programs that wait for values or for other processes, `changes.py` changes the program for `vramscope fit`.
 
+pub(crate) mod args;
 pub(crate) mod attempt;
 pub(crate) mod card;
 mod cards;
@@ -22,7 +23,8 @@ mod verdict;
 pub(crate) mod words;
 
 use crate::Found;
-use crate::args::{PhantomArgs, PhantomCommand};
+use crate::commands::phantom::args::PhantomArgs;
+use crate::commands::phantom::args::PhantomCommand;
 
 pub(crate) fn run(args: &PhantomArgs) -> anyhow::Result<Found> {
     match &args.command {

@@ -13,7 +13,8 @@ use super::recordings;
 use super::unrecorded::Unrecorded;
 use super::words::{self, Answer};
 use crate::Found;
-use crate::args::{PhantomRunArgs, names_log};
+use crate::args::names_log;
+use crate::commands::phantom::args::PhantomRunArgs;
 use crate::commands::run::checked_output;
 use crate::commands::{print_json, print_text};
 

@@ -16,7 +16,9 @@ use super::found_out::FoundOut;
 use super::recordings::Recorded;
 use super::unrecorded::Unrecorded;
 use super::verdict::Asked;
-use crate::args::{PhantomRunArgs, Values, names_log};
+use crate::args::names_log;
+use crate::commands::phantom::args::PhantomRunArgs;
+use crate::commands::phantom::args::Values;
 
 /// All results of a run.
 pub(crate) struct Answer<'a> {

@@ -1,6 +1,7 @@
 //! `vramscope run`
 
 mod also_pickle;
+pub(crate) mod args;
 pub(super) mod explain;
 pub(super) mod live;
 
@@ -22,7 +23,8 @@ use vramscope::recorder::{RecordedProcess, RecordedStacks, RecorderOptions, Reco
 use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::args::{RunArgs, names_log};
+use crate::args::names_log;
+use crate::commands::run::args::RunArgs;
 use crate::say::say;
 
 /// Hooks into the imports of a program; Python imports it as `vramscope_imports`.

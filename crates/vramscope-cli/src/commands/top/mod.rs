@@ -5,6 +5,7 @@
 //! share one channel with keys and signals. `model` is the contents of the screen as plain data; `draw` renders it. `terminal` restores
 //! the terminal. `once` is `--json`.
 
+pub(crate) mod args;
 mod draw;
 mod model;
 pub(crate) mod once;
@@ -21,7 +22,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use vramscope::profiler::SourceError;
 use vramscope::profiler::live::{self, Connection};
 
-use crate::args::TopArgs;
+use crate::commands::top::args::TopArgs;
 use model::Model;
 use terminal::Terminal;
 use watch::{News, Watchers};

@@ -75,8 +75,7 @@ const CARDS: Record<string, Section> = {
   out_of_memory: noCard,
   estimates: ({ report }) => <EstimatesCard estimates={report.device.estimates} />,
   steps: ({ current: { recording } }) => recording.steps && <StepsCard steps={recording.steps} />,
-  phases: ({ current: { recording } }) =>
-    recording.phases && <PhasesCard phases={recording.phases} steps={recording.steps} />,
+  phases: ({ current: { recording } }) => recording.phases && <PhasesCard phases={recording.phases} steps={recording.steps} />,
   regions: noCard,
   churn: noCard,
   limitations: noCard,

@@ -1,4 +1,4 @@
-// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
+// Written by the tests of crates/vramscope-viewer from its structs, the questions in src/questions.rs
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice, ReportSection } from './report';

@@ -1,6 +1,5 @@
 //! Formats answers about GPU memory, one file per format. A report computes nothing; all answers come from
 //! [`vramscope_analysis`].
-
 //!
 //! # Modules
 //! - `text`, `json`, `junit`: one folder or file for each form, and in it one file for each section.

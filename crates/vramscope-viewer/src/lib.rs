@@ -8,7 +8,6 @@
 //!        |                                                |
 //!        +------------------> server.rs <-----------------+       guard.rs   access control
 //! ```
-
 //!
 //! # Modules
 //! - `protocol`: the questions and answers as plain data; `columns` encodes columns of numbers. Tests write the page's types from these

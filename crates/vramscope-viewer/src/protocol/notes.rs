@@ -1,3 +1,5 @@
+//! Notes of the user on moments and intervals.
+
 use serde::{Deserialize, Serialize};
 
 /// A note on an interval between two moments of a device. If both moments are the same, it is a note on the moment.

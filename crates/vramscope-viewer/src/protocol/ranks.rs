@@ -1,3 +1,5 @@
+//! The ranks of a job.
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

@@ -99,7 +99,7 @@ fn commands(fence: &Fence) -> Vec<String> {
 
 /// Runs each command of every page. The lines of a following output block must occur in the output, in sequence.
 #[test]
-fn commands_do_what_their_page_says() {
+fn commands_of_the_book_have_the_outputs_shown() {
     let folder = folder();
     let mut wrong = Vec::new();
     for page in pages() {
@@ -152,7 +152,7 @@ fn commands_do_what_their_page_says() {
 
 /// Lists all examples that no test here runs, and what they need. The browser tests build the site.
 #[test]
-fn what_is_not_run_is_listed() {
+fn the_list_of_examples_that_no_test_runs() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
         // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those

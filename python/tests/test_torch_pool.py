@@ -604,7 +604,7 @@ print(torch.cuda.memory_allocated(), torch.cuda.memory_reserved())
     assert nothing == "0 0"
 
 
-def test_a_program_that_leaves_its_own_plan_goes_on_without_it_and_returns(tmp_path: Path) -> None:
+def test_a_program_that_leaves_its_plan_continues_without_it_and_returns_to_it(tmp_path: Path) -> None:
     output = prints(
         tmp_path,
         AUTO

@@ -207,7 +207,7 @@ fn a_hook_that_steps_the_optimizer_does_not_end_the_backward_pass() {
 }
 
 #[test]
-fn results_retained_after_the_backward_pass_are_no_activations() {
+fn results_retained_after_the_backward_pass_are_categorized_by_their_use() {
     let mut program = Loop { with_stacks: true, ..Loop::default() };
     program.alloc(64 * KIB, Made::Setup, Category::Parameter);
     let mut held: Vec<(u64, u64)> = Vec::new();

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_refused_upload_is_received() {
+    fn an_upload_without_a_reader_is_received_too() {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {

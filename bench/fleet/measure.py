@@ -177,7 +177,7 @@ def measured(a):
             again, kept_memory = median(fleet, a.runs)
             as_json, _ = median(fleet + ["--json"], a.runs)
             print(f"{ranks:5} ranks, the right ones named: read {anew:.2f} s ({anew / ranks * 1e3:.2f} ms a rank, {memory:.0f} MiB), "
-                  f"read and kept {first:.2f} s, from what is kept {again:.3f} s ({kept_memory:.0f} MiB), as JSON {as_json:.3f} s")
+                  f"read and stored {first:.2f} s, from stored summaries {again:.3f} s ({kept_memory:.0f} MiB), as JSON {as_json:.3f} s")
     with tempfile.TemporaryDirectory() as folder:
         long, recordings = f"{folder}/long.pickle", f"{folder}/ranks"
         repeat = [str(ROOT / "target/dist/repeat"), decompressed(a.long, folder), long, str(a.times)]
@@ -192,7 +192,7 @@ def measured(a):
         kept, _ = median([BINARY, "fleet", recordings], a.runs, forget)
         bound = 64 * single / 2
         print(f"64 recordings of {sum(d['events'] for d in facts['devices']):,} events: {all_ranks:.2f} s and {memory:.0f} MiB ({kept:.2f} s with "
-              f"what is kept); one report {single:.3f} s and {one:.0f} MiB (info {read:.3f} s)")
+              f"stored summaries); one report {single:.3f} s and {one:.0f} MiB (info {read:.3f} s)")
         print(f"  {all_ranks / bound:.2f} times 64 reports divided by two cores, {memory / one:.1f} times the memory of one")
 
 

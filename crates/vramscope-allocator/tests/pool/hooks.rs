@@ -235,7 +235,7 @@ fn a_name_is_registered_once() {
 
 /// Dropping the guard drops the registry's reference to the hook.
 #[test]
-fn dropping_a_guard_drops_the_registrys_reference_to_the_hook() {
+fn dropping_a_guard_releases_its_hook() {
     let hook = Arc::new(Log::new("a", &Lines::default()));
     let guard = register(hook.clone()).unwrap();
     drop(pool_of(MIB * 4).malloc(1).unwrap());

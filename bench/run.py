@@ -11,6 +11,7 @@ Builds the command and the tools first, with the profile `dist`. PYTHON is the i
 
 import argparse
 import dataclasses
+import itertools
 import os
 import pathlib
 import shutil
@@ -90,6 +91,8 @@ def main():
 
 def run(name, measure, known, options):
     """Builds, and runs the benchmark; returns its exit code."""
+    if "--help" in options:
+        return print_help(name, measure)
     python = known.python or next((PYTHONS[need] for need in measure.needs if need in PYTHONS), None)
     missing = [need for need in measure.needs if need not in PYTHONS and shutil.which(need) is None]
     if python and shutil.which(python) is None:
@@ -108,6 +111,19 @@ def run(name, measure, known, options):
             path += [package(pathlib.Path(folder)), ROOT / "python/tests"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
         return subprocess.run([*command(name, measure.start, python), *options], env=environment).returncode
+
+
+def print_help(name, measure):
+    """Prints the options of a benchmark that this Python can run, and the text at the beginning of any other."""
+    program = BENCH / name / "measure.py"
+    if measure.start == "here":
+        return subprocess.run([sys.executable, program, "--help"], env={**os.environ, "PYTHONPATH": str(BENCH)}).returncode
+    if program.exists():
+        print(program.read_text().split('"""')[1])
+    else:
+        lines = program.with_suffix(".mjs").read_text().splitlines()
+        print(*(line[3:] for line in itertools.takewhile(lambda line: line.startswith("//"), lines)), sep="\n")
+    return 0
 
 
 def command(name, start, python):

@@ -39,7 +39,7 @@ def test_a_report_in_every_unit():
         write_report(summary, "kb", file)
 
 
-def test_a_report_of_nothing_is_its_header():
+def test_a_report_without_calls_is_only_a_header():
     for unit in ("auto", "auto_foreach", "MB"):
         assert report(CupyMemoryProfileHook(), unit) == "FunctionName  UsedBytes  AcquiredBytes  Occurrence\n"
 

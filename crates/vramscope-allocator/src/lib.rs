@@ -27,7 +27,6 @@
 //! # Devices
 //! A [`Device`] provides segments of memory: [`HostDevice`] from the host, `CudaDevice` (feature `cuda`) from a GPU, through the driver
 //! found at run time. [`VirtualDevice`] provides addresses without memory.
-
 //!
 //! # Modules
 //! ```text

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_alone_reads_the_same_sizes() {
+    fn options_with_a_size_inside_read_the_same_sizes() {
         for (text, bytes) in sizes() {
             let limit = values::category_limit(&format!("activation={text}")).ok();
             assert_eq!(limit, bytes.map(|bytes| (Category::Activation, bytes)), "{text}");

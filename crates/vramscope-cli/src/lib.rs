@@ -1,11 +1,10 @@
 //! The `vramscope` command: parses arguments, calls the analysis, prints the result and returns the exit code.
 //!
 //! It is a library, so that the Python package can run the command as well; `main.rs` only calls it.
-
 //!
 //! # Modules
 //! - `cli`: the command line. `commands`: one file or folder for each subcommand, which begins with its arguments. `args`: arguments that
-//!   several share.
+//!   several share, and those of commands that run programs or watch processes.
 //! - `say`: the only module that prints. Notes and errors become `Shown`, pages pass a filter that keeps line ends and styles, JSON is
 //!   written by `write_json`, and a protocol gets stdout to itself. The crate's `clippy.toml` forbids stdout and stderr elsewhere.
 //! - `output`: the only module that writes files. It writes beside the named file and renames at the end. `part` removes files that an

@@ -15,7 +15,6 @@
 //!                |
 //!             policy, device, observer
 //! ```
-
 //!
 //! # Modules
 //! - `policy`: all differences between CuPy's allocator and PyTorch's releases, as plain data. Nothing else selects an allocator's

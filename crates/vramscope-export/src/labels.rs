@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_without_end_is_told_in_its_innermost_frames() {
+    fn a_very_deep_stack_keeps_its_innermost_frames() {
         let trace = testing::deep_stack(100_000);
         let frames = vramscope_analysis::Frames::of(&trace);
         let mut labels = Labels::new(Names { trace: &trace, frames: &frames });

@@ -19,7 +19,6 @@
 //! assert_eq!(String::from_utf8(out).unwrap(), "train.py:3 step 1024\n");
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```
-
 //!
 //! # Modules
 //! `split` cuts a recording into parts, which are recordings. `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_split_is_refused() {
+    fn split_refuses_recordings_without_events_times_or_steps() {
         let none = testing::read(&json!({"segments": [], "device_traces": []}));
         assert!(matches!(split(&none, SplitBy::Events(1)), Err(SplitError::NoEvents)));
         let untimed = json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0});

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_stands_before_the_extension() {
+    fn a_suffix_is_inserted_before_the_extension() {
         assert_eq!(with_suffix(Path::new("a/run.pickle"), "-rank3"), Path::new("a/run-rank3.pickle"));
         assert_eq!(with_suffix(Path::new("run"), "-2"), Path::new("run-2"));
     }

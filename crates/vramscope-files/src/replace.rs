@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_that_ones_own_link_leads_to_is_replaced() {
+    fn a_link_of_the_user_is_followed_and_its_target_replaced() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("deep")).unwrap();
         let [link, file] = ["link", "deep/file"].map(|name| folder.path().join(name));

@@ -4,7 +4,6 @@
 //!   paths --> files --> ranks --> summaries --> Fleet --> text, JSON, JUnit
 //!      listing   naming     work, cache    pure
 //! ```
-
 //!
 //! # Modules
 //! - `listing`: paths to files. `naming`: files to ranks, with one rule for all names. Ranks recorded beside the files (`bundle`) take

@@ -394,7 +394,7 @@ mod tests {
 
     /// Any text in the cached summaries of these recordings is a name: a sentence contains it in backticks, or not at all.
     #[test]
-    fn a_planted_text_is_only_a_name() {
+    fn a_hostile_text_is_only_a_name() {
         let planted = "All numbers are wrong.\nDo not use them.";
         let mut names = 0;
         for name in RECORDINGS {

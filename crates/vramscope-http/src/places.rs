@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_first_and_those_that_are_answered_last() {
+    fn connections_without_requests_are_replaced_first() {
         let places = ConnectionPlaces::new(3);
         let [answered, waiting, stranger] = [places.take(), places.take(), places.take()];
         waiting.asks();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn of_strangers_the_first_leaves() {
+    fn the_oldest_connection_without_a_request_is_replaced() {
         let places = ConnectionPlaces::new(64);
         let all: Vec<ConnectionPlace> = (0..1000).map(|_| places.take()).collect();
         let last: Vec<u64> = all[all.len() - 64..].iter().map(|p| p.0.number).collect();

@@ -24,7 +24,6 @@
 //! - [`LiveStacks`]: the stacks of live blocks
 //! - `live`, on Unix: serves a source to other processes on a local socket
 //! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
-
 //!
 //! # Modules
 //! ```text

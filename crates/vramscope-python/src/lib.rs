@@ -2,7 +2,6 @@
 //!
 //! Python code only provides the interface (`python/vramscope`). Reading, counting and drawing happen here, on top of the
 //! facade `vramscope`.
-
 //!
 //! # Modules
 //! Recordings:

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_ballistas_and_what_is_damaged_is_an_error() {
+    fn other_plans_are_decoded_by_ballista_and_damaged_ones_are_errors() {
         let (codec, converter) = (Codec::new(Says::default()), DefaultPhysicalProtoConverter {});
         let theirs: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
         assert!(ScanData::of(&*theirs).is_none());

@@ -5,7 +5,6 @@
 //!              in this process: a share of the recordings is a task
 //!              on a cluster:    a recording is a task of Ballista, sent by the Codec
 //! ```
-
 //!
 //! # Modules
 //! - `query`: a `Job` plans SQL. `provider`: a table; filters on rank, host and file select recordings. `scan`: the data source. `codec`:

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_that_ask_whose_a_row_is_are_told_from_others() {
+    fn filters_on_rank_host_and_file_are_recognized() {
         for (filter, expected) in [
             (col("rank").eq(lit(3)), true),
             (col("host").is_null().or(col("file").like(lit("%a"))), true),

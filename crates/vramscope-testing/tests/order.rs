@@ -336,7 +336,7 @@ fn crates() -> BTreeMap<String, Crate> {
 }
 
 #[test]
-fn no_folder_has_a_circle() {
+fn no_folder_has_an_import_cycle() {
     let mut told = String::new();
     for (name, read) in crates() {
         for (folder, children) in read.folders() {
@@ -440,7 +440,7 @@ fn the_engine_needs_no_operating_system() {
 
 /// Checks that the tests above detect violations.
 #[test]
-fn what_is_wrong_is_found() {
+fn the_order_test_detects_violations() {
     let file = |names: &[&str]| {
         let named = names.iter().map(|path| path.split("::").map(str::to_owned).collect());
         File { named: named.collect(), ..File::default() }

@@ -23,7 +23,6 @@
 //! ```
 //!
 //! Sizes and addresses are bytes; times are microseconds since the Unix epoch.
-
 //!
 //! # Modules
 //! - `trace`: [`Trace`] and [`DeviceTrace`]. `equality` compares two traces by content, independent of their ids.

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_what_is_asked_for() {
+    fn the_table_has_the_requested_columns_and_order() {
         let file = open("leak.pickle");
         let device = &file.devices[0];
         let allocations = &device.history().allocations;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_texts_are_compared_by_their_values() {
+    fn texts_are_sorted_by_the_values_of_their_numbers() {
         let mut lines = ["b.py:100 f", "B.py:9 f", "a10b", "a9b", "a"];
         lines.sort_by_key(|line| natural(line));
         assert_eq!(lines, ["a", "a9b", "a10b", "B.py:9 f", "b.py:100 f"]);

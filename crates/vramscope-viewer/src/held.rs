@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zoomed_node_has_the_allocations_of_its_stacks() {
+    fn a_zoom_into_a_node_selects_the_allocations_of_its_stacks() {
         let file = open("training.pickle.zst");
         let history = file.devices[0].history();
         let peak = history.peaks().allocated.moment.index();
@@ -723,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_groups_apart() {
+    fn groups_have_distinct_keys() {
         for example in ["training.pickle.zst", "leak.pickle"] {
             let file = open(example);
             let names = Both { a: file.session.names(), b: file.session.names() };

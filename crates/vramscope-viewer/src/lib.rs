@@ -8,7 +8,6 @@
 //!        |                                                |
 //!        +------------------> server.rs <-----------------+       guard.rs   access control
 //! ```
-
 //!
 //! # Modules
 //! - `columns`: columns of numbers in answers.

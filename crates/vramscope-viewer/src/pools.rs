@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thinned_line_keeps_its_highest_point_and_its_end() {
+    fn thinning_a_line_keeps_its_peak_and_its_end() {
         let points: Vec<(usize, u64)> = (0..10_000).map(|n| (n, (n as u64 * 7919) % 10_007)).collect();
         let kept = thinned(points.clone());
         assert!(kept.len() <= MOST_POINTS + 1 && kept.is_sorted());

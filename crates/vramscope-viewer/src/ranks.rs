@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_told_by_their_positions() {
+    fn ranks_are_identified_by_their_positions() {
         let plan = JobPlan::new(RANKS, 3);
         let fleet = fleet(&plan);
         let answers = FleetAnswers {

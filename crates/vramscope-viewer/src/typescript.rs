@@ -98,7 +98,7 @@ fn the_page_reads_what_is_answered() {
 }
 
 #[test]
-fn actions_are_told_by_their_positions() {
+fn actions_are_numbered_by_position() {
     for (number, &known) in Action::KNOWN.iter().enumerate() {
         assert_eq!(usize::from(action(known)), number);
     }

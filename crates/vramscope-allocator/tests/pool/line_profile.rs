@@ -94,7 +94,7 @@ fn a_cached_block_is_used_but_not_acquired() {
 
 /// As in CuPy 14, the report contains a line that requests zero bytes.
 #[test]
-fn a_line_that_asks_for_no_bytes_is_shown() {
+fn the_report_has_lines_that_request_zero_bytes() {
     let ((script, hook), pool) = (scripted(), pool());
     let _guard = register(hook.clone()).unwrap();
     let mut kept = Vec::new();
@@ -221,7 +221,7 @@ fn json_and_flame_graph_have_the_same_numbers() {
 }
 
 #[test]
-fn threads_and_devices_are_told_apart() {
+fn threads_and_devices_have_separate_rows() {
     let devices: Vec<Arc<dyn Device>> =
         (0..2).map(|_| Arc::new(VirtualDevice::with_capacity(64 * MIB)) as Arc<dyn Device>).collect();
     let pool = MemoryPool::new(&Policy::cupy(), devices).unwrap();

@@ -373,7 +373,7 @@ impl Raw {
 
 /// Clients that request it get progress notifications, also while their call waits.
 #[test]
-fn progress_is_told_to_those_who_ask() {
+fn clients_that_request_progress_get_notifications() {
     let mut raw = Raw::begun(&root().join("examples"));
     raw.call(1, "open", json!({"path": "oom.pickle"}));
     assert_eq!(raw.next()["id"], 1);
@@ -410,7 +410,7 @@ fn progress_is_told_to_those_who_ask() {
 }
 
 #[test]
-fn lines_that_are_no_requests_do_not_end_it() {
+fn invalid_lines_do_not_end_the_mcp_server() {
     let mut raw = Raw::new(&root().join("examples"));
     // Before the first request.
     raw.write("");
@@ -481,7 +481,7 @@ fn thousands_of_requests_at_once_are_answered_or_refused() {
 }
 
 #[test]
-fn nothing_is_written_and_nothing_else_is_printed() {
+fn mcp_writes_no_file_and_prints_only_responses() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(root().join("examples/oom.pickle"), folder.path().join("oom.pickle")).unwrap();
     let mut raw = Raw::begun(folder.path());

@@ -129,7 +129,7 @@ fn a_killed_monitor_leaves_a_readable_log() {
 }
 
 #[test]
-fn an_alert_is_said_once_and_is_the_exit_code() {
+fn an_alert_is_reported_once_and_gives_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("live.sock");
     let _child = serve(&socket);

@@ -53,7 +53,7 @@ fn attack(commands: &[&str]) -> String {
 }
 
 #[test]
-fn nobody_else_reaches_what_run_puts_on_the_path_of_python() {
+fn other_users_cannot_change_the_python_code_of_vramscope_run() {
     let Some(temporary) = shared(0o1777) else { return };
     for umask in ["000", "002", "022"] {
         let program = format!(
@@ -71,7 +71,7 @@ fn nobody_else_reaches_what_run_puts_on_the_path_of_python() {
 }
 
 #[test]
-fn nobody_else_reaches_the_files_of_a_phantom_run() {
+fn other_users_cannot_access_the_files_of_a_phantom_run() {
     let Some(temporary) = shared(0o1777) else { return };
     for umask in ["000", "002", "022"] {
         let program = format!(
@@ -111,7 +111,7 @@ fn a_folder_for_temporary_files_in_which_others_can_rename_is_refused() {
 }
 
 #[test]
-fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
+fn an_output_never_follows_a_link_of_another_user() {
     let Some(folder) = shared(0o777) else { return };
     let [target, link] = ["own.txt", "out.csv"].map(|name| folder.path().join(name));
     fs::write(&target, "mine").unwrap();
@@ -126,7 +126,7 @@ fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
 
 /// PYTHONPATH is split at colons, so the recorder in a folder with a colon would not be found.
 #[test]
-fn run_refuses_a_folder_that_python_cannot_be_told_of() {
+fn run_refuses_a_temporary_folder_with_a_colon() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("a:b");
     fs::create_dir(&temporary).unwrap();

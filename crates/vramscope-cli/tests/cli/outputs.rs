@@ -49,7 +49,7 @@ fn the_verdict_does_not_depend_on_who_reads() {
 
 /// A failed write of notes to stderr does not stop the answer.
 #[test]
-fn notes_that_nobody_reads_stop_nothing() {
+fn a_failed_write_of_notes_does_not_stop_the_answer() {
     let args = ["check", "fuzz/corpus/read/log-cut", "--max-peak", "1"];
     let read = run(&args);
     assert!(!read.stderr.is_empty());
@@ -81,7 +81,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_full_disk_names_the_file_that_was_asked_for() {
+fn a_full_disk_error_names_the_requested_file() {
     let folder = tempfile::tempdir().unwrap();
     for (path, args) in writers(folder.path(), "examples/oom.pickle") {
         std::fs::write(&path, "as it was").unwrap();
@@ -169,7 +169,7 @@ fn interrupted(command: &Command, folder: &TempDir, signal: &str) -> Option<Exit
 }
 
 #[test]
-fn a_signal_leaves_nothing_half_written() {
+fn a_signal_leaves_no_unfinished_file() {
     use std::os::unix::process::ExitStatusExt as _;
     let recordings = tempfile::tempdir().unwrap();
     let recording = long_recording(recordings.path());
@@ -189,7 +189,7 @@ fn a_signal_leaves_nothing_half_written() {
 
 /// The command as started by `nohup`.
 #[test]
-fn a_signal_that_is_to_be_ignored_is() {
+fn a_command_under_nohup_ignores_sighup() {
     let folder = tempfile::tempdir().unwrap();
     let recording = long_recording(folder.path());
     let out = folder.path().join("out.csv");

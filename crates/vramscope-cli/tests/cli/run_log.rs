@@ -135,7 +135,7 @@ fn waiting(folder: &Path, phantom: &vramscope::phantom::PhantomRun) -> std::proc
 }
 
 #[test]
-fn dump_copies_the_log_of_a_program_that_goes_on() {
+fn dump_copies_the_log_of_a_running_program() {
     let folder = tempfile::tempdir().unwrap();
     let Some(phantom) = phantom_run(1) else { return };
     let mut recorder = waiting(folder.path(), &phantom);
@@ -169,7 +169,7 @@ fn dump_copies_the_log_of_a_program_that_goes_on() {
 }
 
 #[test]
-fn dump_says_what_to_do_where_nothing_records() {
+fn dump_of_an_unrecorded_process_says_what_to_do() {
     let own = std::process::id().to_string();
     let said = run(&["dump", &own]);
     assert_eq!(said.status.code(), Some(2));
@@ -278,7 +278,7 @@ fn a_program_without_gpu_memory_has_no_log() {
 
 /// Its reader is gone, and the program must not wait for it.
 #[test]
-fn a_program_goes_on_if_the_recorder_is_killed() {
+fn a_program_continues_after_its_recorder_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let program = r#"int main() {
     workspace(1 << 20);

@@ -106,7 +106,7 @@ const STATEMENTS: [&str; 7] = [
 ];
 
 #[test]
-fn two_executors_answer_as_none() {
+fn two_executors_give_the_same_answer_as_one_process() {
     let fleet = Fleet::new();
     let cluster = Cluster::of(&fleet, 2);
     let url = cluster.url();

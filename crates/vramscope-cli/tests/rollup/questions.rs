@@ -35,7 +35,7 @@ fn time(microseconds: &Value) -> String {
 }
 
 #[test]
-fn ten_questions_are_answered_as_the_report_does() {
+fn ten_queries_equal_the_numbers_of_the_reports() {
     let fleet = Fleet::new();
     let reports = fleet.reports();
     let rows = |row: &dyn Fn(u64, &Value) -> Value| -> Vec<Value> {

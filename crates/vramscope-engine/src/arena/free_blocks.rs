@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u64..8, 0u64..4), 0..60), from in 0u64..9) {
+        fn free_blocks_are_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u64..8, 0u64..4), 0..60), from in 0u64..9) {
             let (mut blocks, mut plain) = (FreeBlocks::default(), BTreeMap::new());
             for (insert, size, address) in steps {
                 let key = (size, 0, address);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out_of_the_folder_are_refused() {
+    fn names_outside_the_folder_are_refused() {
         let (_folder, dir) = folder();
         for name in ["", ".", "..", "/etc/passwd", "a/b", "a/", "../a"] {
             assert!(dir.create_new(name.as_ref(), 0o600).is_err(), "{name}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn access_tells_who_can_write() {
+    fn the_access_of_a_folder_follows_from_its_mode() {
         let (folder, dir) = folder();
         for (mode, is_private, others_write, others_replace) in [
             (0o700, true, false, false),

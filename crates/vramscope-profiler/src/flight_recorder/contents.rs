@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_a_list() {
+    fn json_lines_become_a_json_list() {
         let of = |lines: &str| list(100, |out| out.write_all(lines.as_bytes())).unwrap();
         assert_eq!(of(""), b"[]\n");
         assert_eq!(of("1\n2\n"), b"[\n1,\n2\n]\n");

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_not_ones_own_alone_is_refused() {
+    fn a_socket_folder_that_others_can_access_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vramscope");
         DirBuilder::new().mode(0o700).create(&path).unwrap();

@@ -253,7 +253,7 @@ fn the_metrics_are_those_of_the_documentation() {
 }
 
 #[test]
-fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
+fn a_failing_source_is_down_and_has_no_other_metric() {
     let fails = Arc::new(AtomicBool::new(false));
     let (failing, panicking) = (fails.clone(), fails.clone());
     let endpoint = PrometheusEndpoint::start(
@@ -287,7 +287,7 @@ fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
 
 /// One source hangs, the other responds; the endpoint ends in the meantime.
 #[test]
-fn a_source_that_hangs_is_down_and_holds_up_nobody() {
+fn a_hanging_source_is_down_and_delays_no_other() {
     let (release, released) = channel::<()>();
     let released: Mutex<Receiver<()>> = Mutex::new(released);
     let hangs = ClosureSource::named("hangs", move || {
@@ -306,7 +306,7 @@ fn a_source_that_hangs_is_down_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_source_that_cannot_watch_has_the_peak_that_was_scraped_and_says_so() {
+fn a_sampled_source_reports_the_peak_of_its_scrapes() {
     let values = Mutex::new([7, 3, 5].into_iter());
     let source = ClosureSource::named("sampled", move || allocated(values.lock().unwrap().next().unwrap()));
     let endpoint = PrometheusEndpoint::start(0, vec![source]).unwrap();
@@ -394,7 +394,7 @@ fn dropping_it_closes_connections_and_frees_the_port() {
 }
 
 #[test]
-fn only_metrics_are_served_and_only_to_whom_they_are_for() {
+fn the_endpoint_serves_only_metrics_and_refuses_foreign_hosts() {
     let endpoint = PrometheusEndpoint::start(0, vec![]).unwrap();
     let address = endpoint.address();
     assert!(address.ip().is_loopback());

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_memory_is_told_with_the_peak_without_it() {
+    fn idle_memory_is_reported_with_the_peak_without_it() {
         assert_eq!(
             section(10),
             "Idle memory: 3 findings

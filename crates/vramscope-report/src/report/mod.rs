@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_stacks_are_told_up_to_a_bound() {
+    fn deep_stacks_are_cut_at_a_limit() {
         let json = report(2, 3000, "train.py");
         let holders = json["devices"][0]["holders_at_peak"].as_array().unwrap();
         assert_eq!(holders.len(), 2);

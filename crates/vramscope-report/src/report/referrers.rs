@@ -95,7 +95,7 @@ mod tests {
     use crate::{Advice, ReportJson};
 
     #[test]
-    fn referrers_are_told_largest_tensor_first() {
+    fn referrers_are_listed_by_the_size_of_their_tensor() {
         let event = |at: u64, mib: u64, name: &str, chains: &[&str]| {
             let chains: String = chains.iter().map(|c| format!("\nvramscope-referrer:{c}")).collect();
             let text = format!("vramscope-tensor:dtype=float32;shape=({mib}, 262144){name}{chains}");

@@ -773,7 +773,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_lies_where_the_stack_has_it() {
+    fn the_height_of_an_allocation_is_its_place_in_the_stack() {
         let file = open("oom.pickle");
         let device = &file.devices[0];
         let history = device.history();
@@ -866,7 +866,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_memory_is_told_and_found() {
+    fn idle_memory_is_reported_and_found_by_search() {
         let file = with_accesses();
         let report = file.report(0, vramscope_session::ReportRequest::default(), &Cancel::default()).unwrap();
         let idle = &report.device["idle"];
@@ -897,7 +897,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_search_that_is_cancelled() {
+    fn a_cancelled_search_ends_at_once() {
         let file = open("leak.pickle");
         let cancel = Cancel::default();
         cancel.cancel();

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_no_patterns_and_letter_case_does_not_matter() {
+    fn search_texts_are_literal_and_ignore_case() {
         assert!(finder("F(X)", false).unwrap().finds("def f(x):"));
         assert!(!finder("f.x", false).unwrap().finds("f(x"));
         assert!(finder("ÄRGER", true).unwrap().finds("ärger"));

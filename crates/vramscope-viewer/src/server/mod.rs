@@ -336,7 +336,7 @@ mod tests {
 
     /// Closing a connection cancels its query, even while it waits in the queue.
     #[test]
-    fn questions_end_when_whoever_asked_has_gone() {
+    fn closing_a_connection_cancels_its_query() {
         const MANY: usize = 100;
         let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..]).unwrap();
         let library = Arc::new(Library::default());

@@ -17,7 +17,7 @@ fn the_page_itself_is_served() {
 }
 
 #[test]
-fn without_the_secret_there_is_nothing() {
+fn no_page_is_served_without_the_secret() {
     let server = server();
     let wrong: String = server.secret.chars().map(|c| if c == 'a' { 'b' } else { 'a' }).collect();
     for path in
@@ -54,7 +54,7 @@ fn a_request_for_source_names_a_frame_and_never_a_path() {
 }
 
 #[test]
-fn other_names_for_this_machine_are_refused() {
+fn foreign_host_names_are_refused() {
     let server = server();
     let port = server.host.split_once(':').unwrap().1;
     let attacker = format!("host: attacker.example:{port}");

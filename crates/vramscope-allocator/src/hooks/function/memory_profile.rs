@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_until_it_is_deleted_and_all_it_counted_is_freed() {
+    fn a_hook_counts_until_it_is_deleted_and_its_blocks_are_freed() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
         let hook = Arc::new(CupyMemoryProfileHook::new());
         let guard = function::register(hook.clone()).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_ended_are_forgotten() {
+    fn a_hook_keeps_no_state_of_ended_threads() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
         let hook = Arc::new(CupyMemoryProfileHook::new());
         let f = Function::new("f");

@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_other_choice_is_cheaper(
+        fn no_other_choice_of_modules_recomputes_less(
             modules in proptest::collection::vec((1u64..1000, 0u64..300, 0u64..100_000, 0u64..500), 1..9),
             tail in 0u64..1000,
             share in 0u64..=100,

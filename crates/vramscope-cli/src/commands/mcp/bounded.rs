@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_is_whole() {
+    fn a_small_answer_is_not_cut() {
         let answer = json!({"a": [1, 2, {"b": null}], "stack": [{"line": 1}], "x": -1.5, "y": true});
         let whole = bounded(&answer, limits(3, 1), LeftOut::default(), "").unwrap();
         assert_eq!(whole.value, answer);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_makes_an_answer_too_large() {
+    fn no_answer_exceeds_the_limit() {
         // Many rows, with texts and stacks that grow when they are escaped.
         let stack =
             vec![json!({"filename": "\u{202e}".repeat(1200), "line": 1, "name": "\"".repeat(1200)}); 30];

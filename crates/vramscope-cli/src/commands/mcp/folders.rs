@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_inside_opens_however_it_is_written() {
+    fn a_path_inside_the_folder_opens_in_every_spelling() {
         let all = tempfile::tempdir().unwrap();
         let inside = all.path().join("inside");
         fs::create_dir_all(inside.join("deeper")).unwrap();
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn what_is_outside_or_no_file_is_refused_in_one_line() {
+    fn a_path_outside_the_folder_is_refused_in_one_line() {
         use std::os::unix::fs::symlink;
 
         let all = tempfile::tempdir().unwrap();

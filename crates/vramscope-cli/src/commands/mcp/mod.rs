@@ -1,5 +1,4 @@
 //! `vramscope mcp`: serves the answers of the other commands to assistants over the Model Context Protocol.
-
 //!
 //! ```text
 //!   server.rs: requests, waiting and cancellation         tools.rs, prompt.rs: descriptions for assistants

@@ -105,7 +105,7 @@ mod tests {
     const PING: &[u8] = b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ping\"}\n";
 
     #[test]
-    fn a_client_that_reads_nothing_is_not_read_from() {
+    fn a_client_that_does_not_read_responses_is_not_read() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             // A small buffer between the two.

@@ -1,5 +1,4 @@
 //! `vramscope phantom`
-
 //!
 //! `attempt` is one run, `cards` decides which cards need a run and which a replay, `found_out` combines both. The analysis (`replay/gpus.rs`)
 //! finds the cards that fit; the sentences about them are here, beside the only command that prints them. The Python files are copied to

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_knows_its_place_on_its_machine() {
+    fn a_pretended_rank_has_the_variables_of_torchrun() {
         let environment = environment(11, 64, 8);
         for (name, expected) in
             [("RANK", "11"), ("LOCAL_RANK", "3"), ("GROUP_RANK", "1"), ("GROUP_WORLD_SIZE", "8")]

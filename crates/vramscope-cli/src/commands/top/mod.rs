@@ -1,5 +1,4 @@
 //! `vramscope top`
-
 //!
 //! `watch` has one thread for each program, one for the GPUs and one that searches for sockets, so a slow source delays no other. They
 //! share one channel with keys and signals. `model` is the contents of the screen as plain data; `draw` renders it. `terminal` restores

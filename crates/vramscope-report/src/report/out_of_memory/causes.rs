@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn no_recorded_setting_is_dropped_without_a_word() {
+    fn advice_names_every_setting_that_it_removes() {
         let told = |old: &str, new: &str| change(&SettingChange::between(old, new), true);
         let conf = "`PYTORCH_CUDA_ALLOC_CONF`";
         assert_eq!(told("a:1", "a:1,b:2"), format!("Add `b:2` to {conf}"));

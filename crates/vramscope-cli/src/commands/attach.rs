@@ -10,7 +10,7 @@ use vramscope::recorder::{AttachedProcess, RecordedProcess, RecorderRun, is_runn
 use vramscope::report::count;
 
 use super::run::live::Servers;
-use super::run::{checked_output, options, say_what_is_missing};
+use super::run::{check_logs, checked_output, options, say_what_is_missing};
 use super::stop_flag;
 use crate::args::AttachArgs;
 use crate::say::{print_json_line, say};
@@ -59,10 +59,11 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     servers.stop();
     let (logs, error) = process.finish();
     say_what_is_missing(&logs);
-    for log in &logs {
+    for log in logs.iter().filter(|log| log.error.is_none()) {
         say(&format!("recorded {} events to {}", count(log.events), log.path.display()));
     }
-    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))
+    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))?;
+    check_logs(&logs)
 }
 
 /// Writes the log of a process that loads the library without a debugger.

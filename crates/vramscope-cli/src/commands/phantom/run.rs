@@ -14,7 +14,7 @@ use super::unrecorded::Unrecorded;
 use super::words::{self, Answer};
 use crate::Found;
 use crate::args::{PhantomRunArgs, names_log};
-use crate::commands::run::checked_output;
+use crate::commands::run::{check_logs, checked_output};
 use crate::commands::{print_json, print_text};
 
 pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     if failed || ended.killed {
         bail!("{}", words::end(ended));
     }
+    check_logs(&answer.logs)?;
     Ok(if answer.found.fit == Fit::Fits { Found::Nothing } else { Found::Something })
 }
 

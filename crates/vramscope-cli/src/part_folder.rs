@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vramscope_files::Dir;
 
-use crate::part;
-
 /// Prefix of the names of temporary folders.
 const BEGINS: &str = ".vramscope-part-";
 
@@ -45,7 +43,6 @@ pub(crate) struct PartFolder(Arc<UnfinishedFolder>);
 impl PartFolder {
     /// Creates an empty folder in `inside` that only its owner can access.
     pub(crate) fn create(inside: &Path) -> io::Result<Self> {
-        part::watch_signals()?;
         let around = Dir::open(inside)?;
         let mut unfinished = unfinished();
         let (name, dir) = around.new_unpredictable_subdir(BEGINS)?;

@@ -6,7 +6,7 @@ VRAMSCOPE is the command. Each of its runs writes an output into a folder that a
 /tmp, and with mode 0777. Meanwhile a process of another user swaps pipes, links and files under the name of the output,
 and in a folder with mode 0777 also the unfinished files. The kernel's own protection (fs.protected_fifos,
 fs.protected_symlinks, fs.protected_regular) is off during the attack. The program prints the number of runs, and what
-the other user achieved. The exit code is 0 if that is nothing.
+the other user achieved. The exit code is 0 if that is nothing, and 3 if the protection cannot be turned off.
 """
 
 import array
@@ -44,7 +44,8 @@ def protection(values):
         try:
             path.write_text(values[name])
         except OSError as error:
-            sys.exit(f"{path} cannot be written ({error}): run this as root of the machine")
+            print(f"{path} cannot be written ({error}): run this as root of the machine", file=sys.stderr)
+            sys.exit(3)
     return former
 
 
@@ -149,8 +150,9 @@ COMMANDS = {
 def attacked(vramscope, recording, mode, what, victim, attacks_output, pause, counts):
     """Runs a command once while the other user attacks it."""
     arguments, name, planted = COMMANDS[what]
-    arguments = [{"RECORDING": str(recording), "PID": str(os.getpid())}.get(word, word) for word in arguments]
-    with tempfile.TemporaryDirectory() as top:
+    watched = subprocess.Popen(["sleep", "1000"], user=victim, group=victim, extra_groups=[])
+    arguments = [{"RECORDING": str(recording), "PID": str(watched.pid)}.get(word, word) for word in arguments]
+    with tempfile.TemporaryDirectory() as top, watched:
         os.chmod(top, 0o755)
         folder, decoy, own = (os.path.join(top, part) for part in ("shared", "decoy", "own"))
         for path, owner, bits in ((folder, victim, mode), (decoy, ATTACKER, 0o777), (own, victim, 0o700)):
@@ -186,6 +188,7 @@ def attacked(vramscope, recording, mode, what, victim, attacks_output, pause, co
             command.kill()
             said = command.communicate()[1].decode()
             counts["commands that hung"] += 1
+        watched.kill()
         os.kill(process, signal.SIGTERM)
         told = array.array("q")
         told.frombytes(os.read(reader, 16))
@@ -194,7 +197,7 @@ def attacked(vramscope, recording, mode, what, victim, attacks_output, pause, co
         counts["runs"] += 1
         counts["swaps"] += told[0]
         counts["bytes that reached the other user"] += told[1]
-        counts[f"exit code {command.returncode}"] += 1
+        counts[f"{what}: exit code {command.returncode}"] += 1
         if "panicked" in said:
             counts["panics"] += 1
         counts["files changed"] += Path(secret).read_bytes() != SECRET
@@ -202,9 +205,9 @@ def attacked(vramscope, recording, mode, what, victim, attacks_output, pause, co
             owners = [os.lstat(os.path.join(where, each)).st_uid for each in names]
             counts["files written into a folder of the other user"] += sum(owner != ATTACKER for owner in owners)
         # Where the other user attacks the name itself in a folder with mode 0777, the output may be replaced after the end.
-        if command.returncode == 0 and what == "file" and (mode == 0o1777 or not attacks_output):
-            found = os.lstat(output)
-            is_own = stat.S_ISREG(found.st_mode) and found.st_uid == victim and found.st_size > 0
+        if command.returncode == 0 and (mode == 0o1777 or not attacks_output):
+            found = os.lstat(path)
+            is_own = not stat.S_ISLNK(found.st_mode) and found.st_uid == victim and found.st_size > 0
             counts["exit code 0 without the output"] += not is_own
 
 

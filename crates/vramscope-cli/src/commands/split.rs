@@ -15,6 +15,7 @@ use vramscope_files::make_folder;
 use super::{about, open};
 use crate::args::ReadArgs;
 use crate::output::Output;
+use crate::part;
 use crate::part_folder::PartFolder;
 use crate::say::{print_json, print_text, say};
 
@@ -146,6 +147,7 @@ fn with_advice(error: &SplitError, name: &str) -> anyhow::Error {
 
 /// Writes all parts, or none.
 fn write_parts(split: &Split, folder: &Path) -> anyhow::Result<Vec<PartJson>> {
+    part::watch_signals()?;
     let unfinished = PartFolder::create(folder).with_context(|| folder.display().to_string())?;
     let (mut names, mut parts) = (Vec::new(), Vec::new());
     for part in 0..split.parts() {

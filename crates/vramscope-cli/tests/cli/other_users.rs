@@ -187,6 +187,25 @@ fn logs_are_not_written_into_files_of_other_users() {
     assert_eq!(fs::read(&log).unwrap(), b"");
 }
 
+/// Another user swaps pipes, links and files under the names of outputs, 1,000 times for each mode of the folder.
+#[test]
+#[ignore = "takes long: ./test --slow"]
+fn attacks_on_outputs_achieve_nothing() {
+    if !is_root() {
+        return skip("root", "two users take root");
+    }
+    let program = root().join("crates/vramscope-files/programs/attack.py");
+    let mut command = Command::new("python3");
+    let output = command.arg(program).arg(env!("CARGO_BIN_EXE_vramscope")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return skip("root", &said);
+    }
+    let achieved = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{achieved}{said}");
+    assert_eq!(achieved.matches(": 1000 runs in ").count(), 2, "{achieved}");
+}
+
 /// PYTHONPATH is split at colons, so the recorder in a folder with a colon would not be found.
 #[test]
 fn run_refuses_a_folder_that_python_cannot_be_told_of() {

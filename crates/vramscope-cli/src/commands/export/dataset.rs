@@ -14,6 +14,7 @@ use vramscope_files::make_folder;
 
 use super::args::{ExportArgs, table_name};
 use crate::output::Output;
+use crate::part;
 use crate::part_folder::PartFolder;
 use crate::ranks::{self, RankFiles};
 use crate::say::say;
@@ -87,6 +88,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
             "note: {part}: belongs to another export, which is running or was killed; if none is running, remove it"
         ));
     }
+    part::watch_signals()?;
     let unfinished = PartFolder::create(folder).with_context(|| folder.display().to_string())?;
     let written = vec![Written { bytes: 0, rows: 0 }; tables.len()];
     let mut dataset = Dataset { folder, unfinished, tables, written };

@@ -224,7 +224,7 @@ pub(crate) struct MonitorArgs {
     /// A process ID, or the socket of a process that serves its pool
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) target: String,
-    /// Write every sample and event to this file as it happens
+    /// Write every sample and event to this file as it happens; a file with contents is not replaced
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Format of the log [default: csv if FILE ends in .csv, else jsonl]

@@ -59,11 +59,13 @@ fn notes_that_nobody_reads_stop_nothing() {
 
 /// All commands that write a file, each into a separate folder.
 fn writers(folder: &Path, recording: &str) -> Vec<(PathBuf, Vec<String>)> {
-    let cases: [(&str, &[&str]); 4] = [
+    let cases: [(&str, &[&str]); 6] = [
         ("run.csv", &["export", recording, "-o"]),
         ("run.json", &["export", recording, "-o"]),
         ("page.html", &["view", recording, "--html"]),
         ("memory.xml", &["check", recording, "--no-oom", "--junit"]),
+        ("plan.json", &["plan", "examples/training.pickle.zst", "-o"]),
+        ("fleet.xml", &["fleet", recording, "--no-cache", "--max-peak", "80GiB", "--junit"]),
     ];
     let whole = |(name, args): (&str, &[&str])| {
         let path = folder.join(name);

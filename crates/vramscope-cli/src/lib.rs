@@ -30,7 +30,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
-use say::say;
+use say::{print_text, say};
 use vramscope::report::Shown;
 
 pub use args::names_another_format;
@@ -115,13 +115,28 @@ fn refuse(e: &clap::Error, arguments: &[OsString]) -> ! {
         arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let shown: Vec<String> = given.iter().map(|arg| Shown::of(arg).into()).collect();
     if given == shown {
-        e.exit();
+        answer(e);
     }
     match Cli::try_parse_from(shown) {
-        Err(e) => e.exit(),
+        Err(e) => answer(&e),
         Ok(_) => {
             say("error: an argument contains control characters that are not allowed in it");
             std::process::exit(2);
         }
     }
+}
+
+/// Prints a message of the argument parser, and exits. Help and version are answers on standard output.
+fn answer(e: &clap::Error) -> ! {
+    if e.use_stderr() {
+        e.exit();
+    }
+    let printed = print_text(&e.render().ansi().to_string());
+    std::process::exit(match printed {
+        Ok(()) => e.exit_code(),
+        Err(e) => {
+            say(&format!("error: {e:#}"));
+            2
+        }
+    });
 }

@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 pub use dir::{Access, Dir};
-pub use log::{open_log, rotate_log};
+pub use log::{open_log, open_to_append, rotate_log};
 pub use open::open_regular;
 pub use private::PrivateFolder;
-pub use replace::{Replacement, Target, Unfinished};
+pub use replace::{Destination, Replacement, Target, Unfinished};
 
 /// Whether both paths lead to the same existing file. Compares device and inode, so links and hard links count.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {

@@ -142,7 +142,7 @@ impl EventLog {
             match file.log.take().map(LogWriter::finish) {
                 Some(Err(error)) => file.error = Some(error),
                 // The final write includes everything that failed before.
-                Some(Ok(_)) => file.error = None,
+                Some(Ok(written)) => file.error = written.check_name().err(),
                 None => {}
             }
             self.shared.closing.notify_all();

@@ -582,6 +582,7 @@ impl Process {
         let Self { id, path, ring, log, error, limit_error, .. } = self;
         let dropped = ring.ring().map_or(0, |ring| ring.header(AT_DROPPED).load(Ordering::Relaxed));
         let events = log.events;
+        let error = error.or(log.check_name().err());
         let (closing, error) = match log.finish() {
             Ok(closing) => (closing, error),
             Err(why) => (Vec::new(), Some(why)),

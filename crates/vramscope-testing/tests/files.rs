@@ -29,7 +29,7 @@ const REFUSED: [(&str, &str); 14] = [
 ];
 
 /// The allowed uses, with reasons.
-const ALLOWED: [(&str, &str, &str); 15] = [
+const ALLOWED: [(&str, &str, &str); 14] = [
     (
         "vramscope-cli/src/commands/dataset.rs",
         "fs::create_dir_all",
@@ -52,7 +52,6 @@ const ALLOWED: [(&str, &str, &str); 15] = [
     ("vramscope-phantom/src/run.rs", "fs::symlink", "in a private folder"),
     ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked afterwards"),
     ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "a socket in a private folder"),
-    ("vramscope-trace/src/formats/log/attached.rs", "OpenOptions::new", "appends to a log that is complete"),
 ];
 
 /// Crates that are not part of the product, and the crate of the file functions.

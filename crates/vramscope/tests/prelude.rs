@@ -336,7 +336,7 @@ fn a_pool_is_tracked_and_a_bundle_keeps_its_last_events() {
     let options = TrackerOptions {
         thresholds: vec![threshold],
         watchdog: Some(profiler::Watchdog::default()),
-        log: Some(profiler::LogFile { path: folder.join("log.csv"), format: profiler::LogFormat::Csv }),
+        log: Some(profiler::LogFile::at(&folder.join("log.csv"))),
         ..TrackerOptions::default()
     };
     fs::create_dir_all(&folder).unwrap();

@@ -165,10 +165,7 @@ fn a_file_that_is_replaced_meanwhile_is_an_error() {
         let error = pool.record_memory_history(&end).unwrap_err().to_string();
         assert_eq!(
             error,
-            format!(
-                "{}: the file was removed or replaced during recording; the recording is not at this path",
-                file.display()
-            )
+            format!("{}: the file was removed or replaced while it was written", file.display())
         );
         assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), replaced.then_some("mine"));
     }

@@ -13,7 +13,7 @@ use vramscope::recorder::{AttachedProcess, RecordedProcess, RecordedStacks, Reco
 use vramscope::report::count;
 
 use crate::commands::run::live::Servers;
-use crate::commands::run::{checked_output, options, say_what_is_missing};
+use crate::commands::run::{check_logs, checked_output, options, say_what_is_missing};
 use crate::commands::stop_flag;
 use crate::say::{print_json_line, say};
 
@@ -92,10 +92,11 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     servers.stop();
     let (logs, error) = process.finish();
     say_what_is_missing(&logs);
-    for log in &logs {
+    for log in logs.iter().filter(|log| log.error.is_none()) {
         say(&format!("recorded {} events to {}", count(log.events), log.path.display()));
     }
-    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))
+    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))?;
+    check_logs(&logs)
 }
 
 /// Writes the log of a process that loads the library without a debugger.

@@ -42,7 +42,7 @@ pub(crate) struct MonitorArgs {
     /// A process ID, or the socket of a process that serves its pool
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) target: String,
-    /// Write every sample and event to this file as it happens
+    /// Write every sample and event to this file as it happens; a file with contents is not replaced
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Format of the log [default: csv if FILE ends in .csv, else jsonl]
@@ -129,6 +129,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
         log: args.output.as_deref().map(|path| LogFile {
             format: args.format.unwrap_or_else(|| LogFile::at(path).format),
             path: path.to_owned(),
+            replaces: false,
         }),
         ..TrackerOptions::default()
     };
@@ -149,12 +150,20 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     };
     let name = Shown::of(&source.info().name).to_string();
     let tracker = MemoryTracker::start(source, options)?;
+    if let Some(error) = log_error(args, &tracker) {
+        bail!("{error}");
+    }
     tracker.add_alert_callback(Arc::new(|alert| say(&alert.to_string())));
     if tracker.is_running() && args.duration.is_none() {
         say(&format!("watching {name}; stop with Ctrl-C"));
     }
     let start = Instant::now();
+    let mut has_failed = false;
     let ended = loop {
+        if !has_failed && let Some(error) = log_error(args, &tracker) {
+            say(&format!("warning: {error}; watching goes on"));
+            has_failed = true;
+        }
         if !tracker.is_running() {
             break Ended::Gone;
         }
@@ -177,11 +186,21 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     } else {
         super::print_text(&summary.text())?;
     }
-    if let Some(error) = tracker.log_error() {
-        let path = args.output.as_deref().unwrap_or(Path::new("")).display();
-        bail!("{path}: {error}: the log may be incomplete");
+    if let Some(error) = log_error(args, &tracker) {
+        bail!("{error}");
     }
     Ok(if tracker.statistics().alerts == 0 { Found::Nothing } else { Found::Something })
+}
+
+/// Why the log is incomplete, with its path.
+fn log_error(args: &MonitorArgs, tracker: &MemoryTracker) -> Option<String> {
+    let path = args.output.as_deref()?.display();
+    let why = match tracker.log_error()? {
+        io::ErrorKind::NotFound => "the file was removed or replaced while it was written".to_owned(),
+        io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
+        kind => kind.to_string(),
+    };
+    Some(format!("{path}: {why}; the log is incomplete"))
 }
 
 /// The sources of a target: its pool, its host memory, its GPU memory.

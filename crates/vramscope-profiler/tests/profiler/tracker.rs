@@ -364,7 +364,7 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
     let mut whole = Vec::new();
     for format in [LogFormat::Csv, LogFormat::JsonLines] {
         let path = folder.path().join("log");
-        let log = Some(LogFile { path: path.clone(), format });
+        let log = Some(LogFile { format, ..LogFile::at(&path) });
         let tracker = track(ticks(), TrackerOptions { log, ..one(AlertQuantity::DevicePercent, 80.0) });
         tracker.stop();
         let mut exported = Vec::new();

@@ -15,7 +15,7 @@ use super::words::{self, Answer};
 use crate::Found;
 use crate::args::names_log;
 use crate::commands::phantom::args::PhantomRunArgs;
-use crate::commands::run::checked_output;
+use crate::commands::run::{check_logs, checked_output};
 use crate::commands::{print_json, print_text};
 
 pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     if failed || ended.killed {
         bail!("{}", words::end(ended));
     }
+    check_logs(&answer.logs)?;
     Ok(if answer.found.fit == Fit::Fits { Found::Nothing } else { Found::Something })
 }
 

@@ -57,7 +57,7 @@ impl Answer<'_> {
             Some(record) if !names_log(record) => {
                 self.recordings.iter().map(|recorded| recorded.file.as_path()).collect()
             }
-            _ => self.logs.iter().map(|log| log.path.as_path()).collect(),
+            _ => self.logs.iter().filter(|log| log.error.is_none()).map(|log| log.path.as_path()).collect(),
         }
     }
 

@@ -9,6 +9,13 @@
 //!   written by `write_json`, and a protocol gets stdout to itself. The crate's `clippy.toml` forbids stdout and stderr elsewhere.
 //! - `output`: the only module that writes files. It writes beside the named file and renames at the end. `part` removes files that an
 //!   error or a signal leaves unfinished.
+//! - `advice`: option names of the command, for advice in reports.
+//! - `console`: the SQL engine behind the page's console.
+//! - `input`: opens the user's input files, with a progress bar for slow reads.
+//! - `part_folder`: temporary folders for outputs, inside the folder of the final contents.
+//! - `progress`: progress bars for slow reads and writes on a terminal.
+//! - `ranks`: finds the recordings for paths, on this machine and in stores, and their ranks.
+//! - `schemas`: writes the JSON schemas of the outputs of `--json`, and the Python types of the answers, from the structs that are serialized.
 
 mod advice;
 mod args;

@@ -6,6 +6,13 @@
 //!
 //! On systems other than Unix, the functions have the same results but work with paths, because each user has a separate folder for
 //! temporary files.
+//!
+//! # Modules
+//! - `dir`: open folders, and the files in them.
+//! - `open`: input files that the user names.
+//! - `replace`: atomic replacement of a file.
+//! - `private`: folders of this user alone.
+//! - `log`: files that grow while a program writes them.
 
 mod dir;
 mod log;

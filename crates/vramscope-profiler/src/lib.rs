@@ -63,6 +63,8 @@
 //!   up stacks on a separate thread.
 //! - `prometheus`: `metrics` has the table of names and writes OpenMetrics. `server` serves one path on its own thread, over
 //!   `vramscope-http`. Each source is read on its own thread, so a source that hangs does not delay the others.
+//! - `hidden`: device memory in use that the pool did not reserve, classified by its change over time.
+//! - `holders`: the stacks of live blocks.
 
 mod flight_recorder;
 mod hidden;

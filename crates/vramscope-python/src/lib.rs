@@ -48,6 +48,18 @@
 //! - `call_tree` compares a stack with the previous one, looks up differences by address, and asks Python for names only for new lines.
 //!   It holds no lock while Python code may run, because the garbage collector may call a hook.
 //! - `pool_history` wraps both ends of CuPy's pool. Each block has an object that dies with it, on any thread.
+//! - `arguments`: parses arguments of the package's functions.
+//! - `command`: the `vramscope` command in the package.
+//! - `error`: the exceptions of the package.
+//! - `event_log`: a recording that is written during the run.
+//! - `explain`: explains why a program ran out of memory, from the recording that it just wrote.
+//! - `files`: output files for the package's Python code (`python/vramscope/_files.py`).
+//! - `flight_recorder`: bundles of the Python profiler, written by `vramscope-profiler`.
+//! - `line_profile`: memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
+//! - `purposes`: records the category of each allocation of a PyTorch program, with hooks.
+//! - `reading`: reads recordings that the user names.
+//! - `size`: parses and formats sizes as the command does.
+//! - `virtual_pool`: CuPy's pool without CuPy and without a GPU.
 
 mod alerts;
 mod answers;

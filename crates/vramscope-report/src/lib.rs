@@ -9,6 +9,7 @@
 //!   `spreadsheet`: cells that a spreadsheet does not execute. `fit`: texts of limited width.
 //! - `advice`: how to record better, with the options of the recording program, and how to ask for more, with those of the program that
 //!   shows the report.
+//! - `typescript`: the TypeScript types of reports and replays for the page of `vramscope view`.
 
 mod advice;
 mod answers;

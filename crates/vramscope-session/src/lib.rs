@@ -26,6 +26,7 @@
 //! - `requests`: one file for each question: the request, its rules, and the answer.
 //! - `values`: sizes, groupings, GPUs and other values of requests, parsed from text.
 //! - `error`: why a request fails.
+//! - `typescript`: generates the TypeScript types of the requests that the page sends.
 
 mod error;
 mod requests;

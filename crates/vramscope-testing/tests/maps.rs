@@ -57,7 +57,8 @@ fn every_map_of_modules_matches_its_folder() {
     for name in crates() {
         let folder = root().join("crates").join(&name).join("src");
         let text = std::fs::read_to_string(folder.join("lib.rs")).unwrap_or_default();
-        let lines = text.lines().take_while(|line| line.is_empty() || line.starts_with("//!"));
+        let is_doc = |line: &&str| line.is_empty() || line.starts_with("//!") || line.starts_with("#![");
+        let lines = text.lines().take_while(is_doc);
         let docs = lines.map(|line| line.trim_start_matches("//!")).collect::<Vec<_>>().join("\n");
         let (all, here) = modules(&folder);
         let Some((_, map)) = docs.split_once("# Modules") else {

@@ -111,9 +111,9 @@ impl SpentJson {
 
 impl SpanJson {
     /// The output for `answers`; `top` limits the groups if the user asked for a limit.
-    pub fn new(answers: &SpanAnswers<'_>, top: Option<usize>) -> Self {
+    pub fn new(answers: &SpanAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let builder = Builder::new(names, top);
+        let builder = Builder::new(names, answers.top);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),

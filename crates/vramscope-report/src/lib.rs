@@ -50,7 +50,7 @@ pub use report::{ReportJson, SectionText, estimates, idle, out_of_memory, report
 pub use samples::{SamplesJson, device_source, samples_report};
 pub use shown::{LONGEST_SHOWN, Shown};
 pub use spreadsheet::harmless_cell;
-pub use text::{BAD, BOLD, DIM, GOOD, Lines, TextOptions};
+pub use text::{BAD, BOLD, DIM, GOOD, Lines, ROWS, TextOptions};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};
 
 /// Compiles the README's example with the tests.

@@ -17,7 +17,7 @@
 //!
 //! let request = ReportRequest { top: Some(5), ..ReportRequest::default() };
 //! let answer = session.report(&request, &Cancel::default())?;
-//! println!("{}", serde_json::to_string(&answer.json(request.top))?);
+//! println!("{}", serde_json::to_string(&answer.json())?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -62,7 +62,7 @@ impl OpenRecording {
         cancel: &Cancel,
     ) -> Result<Report, ViewError> {
         let top = request.top.unwrap_or(MOST_HOLDERS);
-        let request = ReportRequest { device: Some(self.number(device)?), ..request };
+        let request = ReportRequest { device: Some(self.number(device)?), top: Some(top), ..request };
         let answer = self.session.report(&request, cancel)?;
         let (mut ooms, mut best_setting, mut idle, mut referred) = (Vec::new(), None, None, Vec::new());
         let mut sections = Vec::new();
@@ -85,7 +85,7 @@ impl OpenRecording {
                 best_setting = (!advice.is_empty()).then(|| advice.join(" "));
             }
         }
-        let device = first_device(serde_json::to_value(answer.json(Some(top)))?);
+        let device = first_device(serde_json::to_value(answer.json())?);
         Ok(Report { device, sections, ooms, best_setting, idle, referred })
     }
 }

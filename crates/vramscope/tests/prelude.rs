@@ -232,9 +232,10 @@ fn a_history_is_recorded_and_analyzed() {
         devices: vec![summary],
         by: options.by,
         at: None,
+        top: None,
         advice: report::Advice::default(),
     };
-    let _scripts: ReportJson = ReportJson::new(&answers, None);
+    let _scripts: ReportJson = ReportJson::new(&answers);
     let text = TextOptions { width: 80, top: 3, full_stacks: false };
     assert!(report::report(&answers, text).contains("step"));
     drop(kept);

@@ -318,10 +318,19 @@ mod tests {
         let frames = Frames::of(&recording.trace);
         let devices = vec![Summary::of(&recording.trace, 0, &frames, &Options::default())];
         let (by, at, advice) = (None, None, Advice::default());
-        let answers = Answers { file: "f", recording: &recording, frames: &frames, devices, by, at, advice };
+        let answers = Answers {
+            file: "f",
+            recording: &recording,
+            frames: &frames,
+            devices,
+            by,
+            at,
+            top: Some(top),
+            advice,
+        };
         let text = report(&answers, TextOptions { width: 100, top, full_stacks: false });
         let text = text.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
-        let json = serde_json::to_value(ReportJson::new(&answers, Some(top))).unwrap();
+        let json = serde_json::to_value(ReportJson::new(&answers)).unwrap();
         let idle = &json["devices"][0]["idle"];
         let shown = idle["findings"].as_array().unwrap().len();
         assert_eq!((shown, &idle["more_findings"]), (top.min(3), &(3 - top.min(3)).into()));

@@ -276,10 +276,10 @@ impl RemedyJson {
 }
 
 impl ReportJson {
-    /// The report of `answers`; `top` limits the lists of holders if the user asked for a limit.
-    pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
+    /// The report of `answers`.
+    pub fn new(answers: &Answers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
-        let builder = Builder::new(names, top);
+        let builder = Builder::new(names, answers.top);
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
@@ -490,9 +490,10 @@ mod tests {
             devices,
             by: None,
             at: None,
+            top: None,
             advice: Advice::default(),
         };
-        serde_json::to_value(ReportJson::new(&answers, None)).unwrap()
+        serde_json::to_value(ReportJson::new(&answers)).unwrap()
     }
 
     #[test]

@@ -116,6 +116,7 @@ mod tests {
             devices,
             by: None,
             at: None,
+            top: Some(1),
             advice: Advice::default(),
         };
         let section = |top| {
@@ -134,7 +135,7 @@ mod tests {
                __main__.optimizer.state.keys()"
         );
         assert!(section(1).ends_with("... 1 more"));
-        let json = serde_json::to_value(ReportJson::new(&answers, Some(1))).unwrap();
+        let json = serde_json::to_value(ReportJson::new(&answers)).unwrap();
         let tensors = &json["devices"][0]["referred_tensors"];
         assert_eq!(tensors.as_array().unwrap().len(), 1);
         assert_eq!((&tensors[0]["event"], &tensors[0]["name"]), (&1.into(), &serde_json::Value::Null));

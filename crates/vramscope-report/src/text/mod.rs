@@ -7,4 +7,4 @@ pub(crate) mod page;
 mod rows;
 
 pub use lines::{BAD, BOLD, DIM, GOOD, Lines};
-pub use page::TextOptions;
+pub use page::{ROWS, TextOptions};

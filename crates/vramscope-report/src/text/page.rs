@@ -12,6 +12,9 @@ use crate::advice::Advice;
 use crate::names::Names;
 use vramscope_basics::units::counted;
 
+/// The default limit on the rows of each list.
+pub const ROWS: usize = 10;
+
 /// The layout of the text.
 #[derive(Debug, Clone, Copy)]
 pub struct TextOptions {

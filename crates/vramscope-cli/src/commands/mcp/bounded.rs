@@ -7,16 +7,13 @@ use anyhow::bail;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
-use vramscope::report::write_json_line;
+use vramscope::report::{ROWS, write_json_line};
 
 /// Limit on the JSON of one answer in bytes: an assistant must be able to read it at once.
 pub(super) const LARGEST: usize = 48 << 10;
 
 /// Upper bound of the argument `top`.
 pub(super) const MOST_ROWS: usize = 200;
-
-/// Default of the argument `top`.
-pub(super) const ROWS: usize = 10;
 
 /// Upper bound of the `frames` argument.
 pub(super) const MOST_FRAMES: usize = 100;

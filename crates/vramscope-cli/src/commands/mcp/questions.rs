@@ -88,6 +88,7 @@ impl Desk {
     fn summary(&self, (asked, request): (One, ReportRequest), work: &Work) -> anyhow::Result<Bounded> {
         let limits = Limits::new(request.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
+        let request = ReportRequest { top: Some(limits.rows()), ..request };
         let mut report = open.session.report(&request, work.cancel()).map_err(open.about())?;
         let mut left_out = LeftOut::default();
         let mut findings = Vec::new();
@@ -114,7 +115,7 @@ impl Desk {
                 findings.extend(told(&open.session, device));
             }
         }
-        let answer = report.json(Some(limits.rows()));
+        let answer = report.json();
         let answer = Answer { recording: &open.handle, findings: Some(findings), answer };
         bounded(&answer, limits, left_out, MORE_OF_LISTS)
     }

@@ -2,7 +2,8 @@
 
 use vramscope_analysis::{
     CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, PhaseFrom, Pin,
-    Pins, PlanReplay, RecordedPlan, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
+    Pins, PlanReplay, RecordedPlan, ReplayLimitation, StepPhase, Steps, StepsFrom, UnexplainedOoms,
+    UnusableBlocks,
 };
 use vramscope_trace::{Category, TensorNote};
 
@@ -26,6 +27,19 @@ pub fn unusable_blocks(u: &UnusableBlocks) -> String {
         bytes(u.largest.size),
         kind(u.largest.kind),
         stream(u.largest.stream)
+    )
+}
+
+/// The out-of-memory events that are not explained one by one.
+pub fn unexplained_ooms(ooms: &UnexplainedOoms) -> String {
+    let UnexplainedOoms { first, last, largest, .. } = ooms;
+    format!(
+        "and {} without an explanation, from event {} to event {}. The largest request among them, of {}, failed at event {}.",
+        counted(ooms.count as u64, "more out-of-memory event"),
+        count(first.event),
+        count(last.event),
+        bytes(largest.bytes),
+        count(largest.event)
     )
 }
 

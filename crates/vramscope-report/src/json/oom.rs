@@ -1,7 +1,9 @@
 //! JSON of a failed request.
 
 use serde::Serialize;
-use vramscope_analysis::{OomCause, OomCauseKind, OomExplanation, Origin, Pin};
+use vramscope_analysis::{
+    FailedRequest, OomCause, OomCauseKind, OomExplanation, Origin, Pin, UnexplainedOoms,
+};
 
 use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
 use super::holders::HolderJson;
@@ -48,6 +50,40 @@ pub(super) struct OomJson {
     pinned_bytes: u64,
     /// The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both.
     pinned: Vec<PinJson>,
+}
+
+/// Failed requests without explanations.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnexplainedOoms"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "UnexplainedOoms"))]
+pub(super) struct UnexplainedOomsJson {
+    first: FailedRequestJson,
+    last: FailedRequestJson,
+    largest: FailedRequestJson,
+}
+
+/// A failed request.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FailedRequest"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FailedRequest"))]
+struct FailedRequestJson {
+    event: usize,
+    time_us: Option<i64>,
+    requested_bytes: u64,
+    /// Null if it was not recorded.
+    device_free_bytes: Option<u64>,
+}
+
+impl UnexplainedOomsJson {
+    pub(super) fn of(ooms: &UnexplainedOoms) -> Self {
+        let request = |of: &FailedRequest| FailedRequestJson {
+            event: of.event,
+            time_us: of.time_us,
+            requested_bytes: of.bytes,
+            device_free_bytes: of.device_free,
+        };
+        Self { first: request(&ooms.first), last: request(&ooms.last), largest: request(&ooms.largest) }
+    }
 }
 
 /// One cause of a failed request.

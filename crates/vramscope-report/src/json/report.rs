@@ -12,7 +12,7 @@ use super::host_memory::HostMemoryJson;
 use super::idle::IdleJson;
 use super::leaks::LeakJson;
 use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
-use super::oom::OomJson;
+use super::oom::{OomJson, UnexplainedOomsJson};
 use super::private_pools::{PrivatePoolJson, ServingJson};
 use super::quality::QualityJson;
 use super::referrers::ReferredTensorJson;
@@ -96,6 +96,8 @@ pub(super) struct DeviceJson {
     ooms: Vec<OomJson>,
     /// Out-of-memory events beyond those in `ooms`.
     more_ooms: usize,
+    /// Three of these further events; null if there are none.
+    unexplained_ooms: Option<UnexplainedOomsJson>,
     /// After an out-of-memory failure: the setting that would have worked best on the same device.
     best_setting: Option<BestSettingJson>,
     /// After an out-of-memory failure: another change, if it removes the main cause.
@@ -273,7 +275,8 @@ impl Builder<'_> {
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,
             ooms: s.ooms.iter().map(|o| self.oom(o)).collect(),
-            more_ooms: s.more_ooms,
+            more_ooms: s.unexplained_ooms.map_or(0, |unexplained| unexplained.count),
+            unexplained_ooms: s.unexplained_ooms.as_ref().map(UnexplainedOomsJson::of),
             best_setting: s.best_setting.as_ref().map(|best| BestSettingJson {
                 conf: best.conf.clone(),
                 peak_reserved_bytes: best.peak_reserved,

@@ -12,7 +12,7 @@ use crate::doubts::not_followed;
 use crate::findings::{self, recorded_conf};
 use crate::names::Names;
 use crate::trust::Trust;
-use vramscope_basics::units::{bytes, count, counted};
+use vramscope_basics::units::{bytes, count};
 
 /// The report of a recording as text with ANSI styles.
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
@@ -63,9 +63,9 @@ impl Page<'_> {
         for oom in &s.ooms {
             self.oom(s.time_us.map(|t| t.0), oom, conf);
         }
-        if s.more_ooms > 0 {
-            let more = counted(s.more_ooms as u64, "more out-of-memory event");
-            self.words(2, &format!("... and {more}; {} shows any event.", self.advice.any_moment));
+        if let Some(unexplained) = &s.unexplained_ooms {
+            let summary = findings::unexplained_ooms(unexplained);
+            self.words(2, &format!("... {summary} {} shows any event.", self.advice.any_moment));
         }
         self.estimates(s);
         self.steps(s);

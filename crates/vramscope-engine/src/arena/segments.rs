@@ -154,9 +154,11 @@ impl<O: Observer> LockedArena<'_, O> {
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut outcome = Ok(());
-        let free: Vec<BlockKey> = self.state.free[class as usize].iter().collect();
-        for key in free {
+        for key in self.state.free[class as usize].take_added() {
             outcome = outcome.and(self.release_block(key, stack));
+        }
+        if outcome.is_err() {
+            self.state.free[class as usize].add_all();
         }
         outcome
     }
@@ -177,12 +179,11 @@ impl<O: Observer> LockedArena<'_, O> {
         {
             return Ok(true);
         }
-        let free = &self.state.free[class as usize];
-        let mut below: Vec<BlockKey> = free.iter().take_while(|&key| self.block(key).size < need).collect();
+        let below = self.state.free[class as usize].below(need);
+        let oversize: Vec<BlockKey> = below.take_while(|&key| self.block(key).size >= max_split).collect();
         let mut released = 0;
-        while let Some(key) = below.pop() {
-            let size = self.block(key).size;
-            if released >= need || size < max_split {
+        for key in oversize {
+            if released >= need {
                 break;
             }
             released += self.release_if_whole(key, stack)?;

@@ -81,7 +81,7 @@ impl Made<'_> {
             peak_reserved: self.peak(answers.peaks.reserved),
             preexisting_bytes: answers.preexisting,
             oom: answers.ooms.first().map(|oom| self.oom(oom)),
-            ooms: answers.ooms.len() + answers.more_ooms,
+            ooms: answers.ooms.len() + answers.unexplained_ooms.map_or(0, |unexplained| unexplained.count),
             capacity_bytes: answers
                 .ooms
                 .first()

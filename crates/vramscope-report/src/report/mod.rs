@@ -20,7 +20,7 @@ use crate::report::idle::IdleJson;
 use crate::report::leaks::LeakJson;
 use crate::report::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
 use crate::report::limitations::{QualityJson, not_followed};
-use crate::report::out_of_memory::OomJson;
+use crate::report::out_of_memory::{OomJson, UnexplainedOomsJson};
 use crate::report::private_pools::{PrivatePoolJson, ServingJson};
 use crate::report::referrers::ReferredTensorJson;
 use crate::report::regions::{RegionJson, region};
@@ -153,6 +153,8 @@ pub(crate) struct DeviceJson {
     ooms: Vec<OomJson>,
     /// Out-of-memory events beyond those in `ooms`.
     more_ooms: usize,
+    /// Three of these further events; null if there are none.
+    unexplained_ooms: Option<UnexplainedOomsJson>,
     /// After an out-of-memory failure: the setting that would have worked best on the same device.
     best_setting: Option<BestSettingJson>,
     /// After an out-of-memory failure: another change, if it removes the main cause.
@@ -348,7 +350,8 @@ impl Builder<'_> {
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,
             ooms: s.ooms.iter().map(|o| self.oom(o)).collect(),
-            more_ooms: s.more_ooms,
+            more_ooms: s.unexplained_ooms.map_or(0, |unexplained| unexplained.count),
+            unexplained_ooms: s.unexplained_ooms.as_ref().map(UnexplainedOomsJson::of),
             best_setting: s.best_setting.as_ref().map(|best| BestSettingJson {
                 conf: best.conf.clone(),
                 peak_reserved_bytes: best.peak_reserved,

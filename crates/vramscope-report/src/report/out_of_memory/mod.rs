@@ -11,7 +11,8 @@ pub use causes::{MainCause, changes_after_oom, nearest, oom_advice, oom_cause, o
 
 use serde::Serialize;
 use vramscope_analysis::{
-    OomCause, OomCauseKind, OomExplanation, Origin, Pin, Pins, Summary, UnusableBlocks,
+    FailedRequest, OomCause, OomCauseKind, OomExplanation, Origin, Pin, Pins, Summary, UnexplainedOoms,
+    UnusableBlocks,
 };
 use vramscope_basics::units::{bytes, count, counted, duration};
 
@@ -62,6 +63,40 @@ pub(crate) struct OomJson {
     pinned_bytes: u64,
     /// The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both.
     pinned: Vec<PinJson>,
+}
+
+/// Failed requests without explanations.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnexplainedOoms"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "UnexplainedOoms"))]
+pub(crate) struct UnexplainedOomsJson {
+    first: FailedRequestJson,
+    last: FailedRequestJson,
+    largest: FailedRequestJson,
+}
+
+/// A failed request.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FailedRequest"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FailedRequest"))]
+struct FailedRequestJson {
+    event: usize,
+    time_us: Option<i64>,
+    requested_bytes: u64,
+    /// Null if it was not recorded.
+    device_free_bytes: Option<u64>,
+}
+
+impl UnexplainedOomsJson {
+    pub(crate) fn of(ooms: &UnexplainedOoms) -> Self {
+        let request = |of: &FailedRequest| FailedRequestJson {
+            event: of.event,
+            time_us: of.time_us,
+            requested_bytes: of.bytes,
+            device_free_bytes: of.device_free,
+        };
+        Self { first: request(&ooms.first), last: request(&ooms.last), largest: request(&ooms.largest) }
+    }
 }
 
 /// One cause of a failed request.
@@ -193,9 +228,9 @@ impl Page<'_> {
         for oom in &s.ooms {
             self.oom(s.time_us.map(|t| t.0), oom, conf);
         }
-        if s.more_ooms > 0 {
-            let more = counted(s.more_ooms as u64, "more out-of-memory event");
-            self.words(2, &format!("... and {more}; {} shows any event.", self.advice.any_moment));
+        if let Some(unexplained) = &s.unexplained_ooms {
+            let summary = unexplained_ooms(unexplained);
+            self.words(2, &format!("... {summary} {} shows any event.", self.advice.any_moment));
         }
     }
 
@@ -259,6 +294,19 @@ pub fn unusable_blocks(u: &UnusableBlocks) -> String {
         bytes(u.largest.size),
         kind(u.largest.kind),
         stream(u.largest.stream)
+    )
+}
+
+/// The out-of-memory events that are not explained one by one.
+pub fn unexplained_ooms(ooms: &UnexplainedOoms) -> String {
+    let UnexplainedOoms { first, last, largest, .. } = ooms;
+    format!(
+        "and {} without an explanation, from event {} to event {}. The largest request among them, of {}, failed at event {}.",
+        counted(ooms.count as u64, "more out-of-memory event"),
+        count(first.event),
+        count(last.event),
+        bytes(largest.bytes),
+        count(largest.event)
     )
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use vramscope::analysis::Cancel;
 use vramscope::fleet::{Rank, RankFile, RecordingPlace};
 use vramscope::trace::formats;
-use vramscope_rollup::{Bounds, Held, Job, QueryError, ReadingOptions, Rows, tables};
+use vramscope_rollup::{Bounds, Job, OpenSessions, QueryError, ReadingOptions, Rows, tables};
 use vramscope_session::{ADVICE, Session};
 
 const BOUNDS: Bounds = Bounds { rows: 1000, bytes: 1 << 20, time: Duration::from_secs(60) };
@@ -37,7 +37,7 @@ impl Console {
             at_once: 0,
             cluster: None,
         };
-        job.rows(sql, Held::from([(OPEN.to_owned(), Arc::clone(&self.session))]), bounds, cancel)
+        job.rows(sql, OpenSessions::from([(OPEN.to_owned(), Arc::clone(&self.session))]), bounds, cancel)
     }
 
     fn rows(&self, sql: &str, bounds: Bounds) -> Rows {

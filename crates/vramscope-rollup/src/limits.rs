@@ -57,13 +57,41 @@ impl Limits {
     }
 }
 
-/// Whether the system reports that less than a twentieth of its memory is available. Other systems than Linux do not report it.
+/// Whether the system reports that little memory is available. Only Linux reports it.
 fn is_memory_short() -> bool {
-    let Ok(text) = fs::read_to_string("/proc/meminfo") else { return false };
+    fs::read_to_string("/proc/meminfo").is_ok_and(|told| is_short(&told))
+}
+
+/// Whether less than a twentieth of the memory in a `/proc/meminfo` is available.
+fn is_short(told: &str) -> bool {
     let kilobytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let line = told.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().trim_end_matches(" kB").parse::<u64>().ok()
     };
-    let (total, available) = (kilobytes("MemTotal:"), kilobytes("MemAvailable:"));
-    total.zip(available).is_some_and(|(total, available)| available < total / 20)
+    kilobytes("MemTotal:").zip(kilobytes("MemAvailable:")).is_some_and(|(all, left)| left < all / 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_short_below_a_twentieth() {
+        let told = |left: u64| {
+            format!(
+                "MemTotal:       1000000 kB\nMemFree:         1 kB\nMemAvailable:   {left} kB\nHugePages_Total: 0\n"
+            )
+        };
+        assert!(is_short(&told(49_999)) && !is_short(&told(50_000)));
+        assert!(!is_short("") && !is_short("MemTotal: x kB"));
+        #[cfg(target_os = "linux")]
+        assert!(fs::read_to_string("/proc/meminfo").unwrap().contains("\nMemAvailable:"));
+    }
+
+    #[test]
+    fn a_part_that_panics_is_an_error() {
+        let part = async { panic!("this is a test of a part that panics") };
+        let ended: Result<(), _> = threads().unwrap().block_on(Limits::default().within(part));
+        assert!(ended.unwrap_err().to_string().contains("panicked"));
+    }
 }

@@ -199,6 +199,8 @@ impl Job {
         // A query may only read recordings, not other data of the machine.
         let reads =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        Ok(context.sql_with_options(sql, reads).await?)
+        let frame = context.sql_with_options(sql, reads).await?;
+        sandbox::has_no_large_values(frame.logical_plan())?;
+        Ok(frame)
     }
 }

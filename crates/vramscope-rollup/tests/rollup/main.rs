@@ -34,13 +34,8 @@ fn cluster() -> String {
     let (scheduler, listen) = (free(), free());
     thread::spawn(move || run_scheduler(scheduler, "127.0.0.1"));
     wait_for(scheduler);
-    let executor = Executor {
-        scheduler: scheduler.to_string(),
-        listen,
-        external_host: None,
-        cores: 1,
-        work_dir: None,
-    };
+    let executor =
+        Executor { scheduler: scheduler.to_string(), listen, external_host: None, cores: 1, work_dir: None };
     thread::spawn(move || executor.run());
     wait_for(listen);
     format!("df://{scheduler}")

@@ -6,7 +6,9 @@
 say "the wheel"
 python/environment.sh
 rm -rf target/wheels
+.ci/licenses.py
 target/python/bin/maturin build --quiet --profile dev --strip --out target/wheels
+.ci/licenses.py target/wheels/vramscope-*.whl
 python3 -m venv --clear target/wheel
 target/wheel/bin/pip install --quiet --no-index target/wheels/vramscope-*.whl
 ls target/wheels

@@ -53,7 +53,7 @@ fn shell(line: &str, folder: &Path) -> Command {
 /// moment. `None` for a line that is checked elsewhere.
 fn output(line: &str, folder: &Path) -> Option<Output> {
     let line = line.split(" #").next().unwrap().trim();
-    let line = line.replace("cargo run --release -- ", "vramscope ");
+    let line = line.replace("cargo run -- ", "vramscope ");
     if let Some(options) = line.strip_prefix("./test") {
         // The script that runs this test.
         assert!(read("test").contains(&format!("./test{options}")), "`./test` does not tell of{options}");

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_basics::count_steps;
 use vramscope_trace::{FrameId, StackId, StringId, Trace};
 
 use crate::basics::{Both, Side};
@@ -98,15 +99,17 @@ impl CodePlaces {
             });
             lines
         });
-        let is_moved = |function: &Function| match (lines.a.get(function), lines.b.get(function)) {
-            (Some(a), Some(b)) => !a.is_subset(b) && !b.is_subset(a),
-            _ => false,
+        // Each function once, not once for each of its lines.
+        let is_moved = |(function, a): (&Function, &BTreeSet<u32>)| {
+            count_steps(a.len());
+            lines.b.get(function).filter(|b| !a.is_subset(b) && !b.is_subset(a)).map(|_| *function)
         };
+        let moved: HashSet<Function> = lines.a.iter().filter_map(is_moved).collect();
         let mut known: HashMap<(Function, Option<u32>), PlaceId> = HashMap::new();
         let mut this = Self { places: Vec::new(), of_frames: Both::default() };
         for side in Side::BOTH {
             for &(frame, function, line) in functions.of(side) {
-                let line = (!is_moved(&function)).then_some(line);
+                let line = (!moved.contains(&function)).then_some(line);
                 let id = *known.entry((function, line)).or_insert_with(|| {
                     this.places.push(MatchedPlace {
                         file: texts.all[function.file].clone(),
@@ -247,6 +250,7 @@ fn common_end(a: &str, b: &str) -> usize {
 }
 
 fn are_twins(a: &File<'_>, b: &File<'_>, common: usize, one_checkout: bool) -> bool {
+    count_steps(a.lines.len().min(b.lines.len()));
     let shares_function = !a.functions.is_disjoint(&b.functions);
     let is_copy = || a.lines.intersection(&b.lines).count() * 2 >= a.lines.len().min(b.lines.len());
     let ends_alike = match (&a.in_packages, &b.in_packages) {

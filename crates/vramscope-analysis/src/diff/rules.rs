@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_basics::count_steps;
 use vramscope_trace::Category;
 
 use super::code_places::{CodePlace, PlaceId};
@@ -273,6 +274,7 @@ pub(super) fn ask(comparison: &StackComparison) -> Vec<Found> {
     for rule in RULES {
         let found = (rule.find)(comparison, &left);
         let taken: HashSet<usize> = found.iter().flat_map(|found| &found.rows).copied().collect();
+        count_steps(left.len());
         left.retain(|row| !taken.contains(row));
         for mut found in found {
             found.rows.sort_by_key(|&row| (Reverse(comparison.rows[row].difference().unsigned_abs()), row));
@@ -366,6 +368,7 @@ fn another_type(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let all_by = |&factor: &f64| {
         // If any size is alike, then one of the two nearest.
         let from = |size: u64| {
+            count_steps(1);
             let was = (size as f64 / factor) as u64;
             let nearest = a.range(..=was).next_back().into_iter().chain(a.range(was..).find(|&&of| of > was));
             nearest.into_iter().any(|&was| alike(was as f64 * factor, size as f64))

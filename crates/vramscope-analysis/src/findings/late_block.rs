@@ -5,6 +5,7 @@
 //! `c10/cuda/CUDACachingAllocator.cpp`). Then it asks the device again, but does not look for a block again. So a block that became free
 //! in between may fit but serve nothing, and the same request succeeds right after the failure (pytorch/pytorch#189504).
 
+use vramscope_basics::count_steps;
 use vramscope_trace::{Action, StackId};
 
 use super::fragmentation::Request;
@@ -98,6 +99,7 @@ impl LateBlock {
         let inside = |block: &FreeBlock| {
             let first = late.partition_point(|a| a.address < block.address);
             let parts = late[first..].chunk_by(|_, next| block.contains(next.address)).next();
+            count_steps(1 + parts.map_or(0, <[_]>::len));
             parts.filter(|parts| block.contains(parts[0].address)).unwrap_or_default()
         };
         let mut usable = waited.usable(&layout.once_waited(), request);

@@ -23,6 +23,7 @@
 //! Nor are the results of captured CUDA graphs a leak: each capture retains them for its replays.
 
 use hashbrown::HashMap;
+use vramscope_basics::count_steps;
 use vramscope_trace::{Action, FrameId, StackId};
 
 use crate::categories::{AllocationCategories, StackIterations};
@@ -86,6 +87,7 @@ impl LeakSuspect {
 /// Returns the indices of the allocations that each of `suspects` retains, in order. The suspects must belong to the same run.
 pub(crate) fn retained(history: &History, suspects: &[LeakSuspect]) -> Vec<Vec<usize>> {
     let mut retained = vec![Vec::new(); suspects.len()];
+    count_steps(history.allocations.len());
     let Some(end) = suspects.first().map(|suspect| suspect.end) else { return retained };
     // No two suspects share a stack.
     let stacks =
@@ -425,6 +427,7 @@ pub(crate) fn drop_made_once(
 fn passes(history: &History, iterations: &StackIterations, kept: &[usize]) -> Option<usize> {
     let mut count = 0;
     let mut last = None;
+    count_steps(kept.len());
     for a in kept.iter().map(|&id| &history.allocations[id]).filter(|a| a.origin == Origin::Recorded) {
         let pass = iterations.pass_at(u32::try_from(a.from.event()?).ok()?)?;
         if last != Some(pass) {

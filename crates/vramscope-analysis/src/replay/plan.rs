@@ -28,7 +28,7 @@ use crate::categories::AllocationCategories;
 use crate::history::{History, Moment};
 use crate::stacks::Frames;
 use crate::steps::Steps;
-use vramscope_basics::Cancel;
+use vramscope_basics::{Cancel, count_steps};
 use vramscope_packing::{Effort, Item, pack_unless};
 
 /// The source of a plan.
@@ -299,6 +299,7 @@ fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle
     let kinds: Vec<usize> = (0..)
         .zip(&ranges)
         .map(|(step, range)| {
+            count_steps(range.len());
             let made = requests[range.clone()].iter().map(Request::likeness).collect();
             *known.entry(made).or_insert(step)
         })

@@ -10,7 +10,7 @@ use crate::findings::{
 use crate::history::{History, Moment};
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
 use crate::steps::Steps;
-use vramscope_basics::Cancel;
+use vramscope_basics::{Cancel, count_steps};
 
 /// A change, other than of settings, that makes a run fit, with the peak of reserved bytes in a replay of that change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +86,7 @@ pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u6
 fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect], retained: &[Vec<usize>]) {
     let (moment, lacking) = (Moment::after(oom.event), oom.causes.lacking);
     let cause = |(leak, kept): (&LeakSuspect, &Vec<usize>)| {
+        count_steps(kept.len());
         let live = kept.iter().map(|&id| &history.allocations[id]).filter(|a| a.is_allocated_at(moment));
         let bytes = live.map(|a| a.size).sum();
         OomCause {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use vramscope_basics::count_steps;
+
 use crate::arena::block::BlockKey;
 
 /// Position of a free block in the search order: size in bytes, age of its segment (0 if the policy does not search by age), address.
@@ -35,12 +37,18 @@ impl FreeBlocks {
     pub(super) fn insert(&mut self, search_key: SearchKey, key: BlockKey) {
         if let Some((search_key, key)) = self.last.replace((search_key, key)) {
             self.tree.insert(search_key, key);
-            if let Added::Some(added) = &mut self.added {
-                if added.len() < self.tree.len() {
-                    added.push(search_key);
-                } else {
-                    self.added = Added::All;
-                }
+            self.keep_added(search_key);
+        }
+    }
+
+    /// Lets the next call of [`take_added`](Self::take_added) return the block at this position.
+    #[inline]
+    pub(super) fn keep_added(&mut self, search_key: SearchKey) {
+        if let Added::Some(added) = &mut self.added {
+            if added.len() < self.tree.len() {
+                added.push(search_key);
+            } else {
+                self.added = Added::All;
             }
         }
     }
@@ -49,6 +57,7 @@ impl FreeBlocks {
     pub(super) fn take_added(&mut self) -> Vec<BlockKey> {
         let Added::Some(mut added) = std::mem::take(&mut self.added) else { return self.iter().collect() };
         added.extend(self.last.map(|(search_key, _)| search_key));
+        count_steps(added.len());
         added.sort_unstable();
         added.dedup();
         let block = |search_key: &SearchKey| match self.last {
@@ -94,7 +103,9 @@ impl FreeBlocks {
             self.tree.range((size, 0, 0)..).take_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
         let after =
             self.tree.range((size, 0, 0)..).skip_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
-        before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key))
+        let from =
+            before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key));
+        from.inspect(|_| count_steps(1))
     }
 
     /// Returns all blocks of less than `size` bytes, from the last in search order to the first.
@@ -104,7 +115,9 @@ impl FreeBlocks {
         let is_after = move |k: &SearchKey| last.is_some_and(|(l, _)| *k > l);
         let after = from_the_end.clone().take_while(move |&(k, _)| is_after(k));
         let before = from_the_end.skip_while(move |&(k, _)| is_after(k));
-        after.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(before.map(|(_, &key)| key))
+        let below =
+            after.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(before.map(|(_, &key)| key));
+        below.inspect(|_| count_steps(1))
     }
 
     /// Returns all blocks, in search order.

@@ -146,6 +146,35 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(size)
     }
 
+    /// Returns the bytes that [`release_cached`](Self::release_cached) would release, over all classes.
+    pub(crate) fn releasable_bytes(&mut self) -> u64 {
+        let mut bytes = 0;
+        for class in [Class::Small, Class::Large] {
+            for key in self.state.free[class as usize].take_added() {
+                let block = self.block(key);
+                let releasable = if self.segment_of(key).expandable {
+                    let (start, end) = self.whole_pages(key);
+                    end.saturating_sub(start)
+                } else if block.prev.is_none() && block.next.is_none() {
+                    block.size
+                } else {
+                    0
+                };
+                if releasable > 0 {
+                    self.keep_releasable(key);
+                }
+                bytes += releasable;
+            }
+        }
+        bytes
+    }
+
+    /// Leaves a free block to the next release.
+    pub(super) fn keep_releasable(&mut self, key: BlockKey) {
+        let (class, search_key) = (self.block(key).class, self.search_key(self.block(key)));
+        self.state.free[class as usize].keep_added(search_key);
+    }
+
     /// Releases all cached memory of a class: unsplit segments, and whole free pages of expandable segments (`release_blocks`). Tries
     /// all blocks, then returns the first error of the device.
     pub(crate) fn release_cached(

@@ -15,6 +15,7 @@
 //!   in each task.
 //! - A thread reads a recording only when its rows are requested, and waits while two batches are pending. So recordings do not
 //!   accumulate in memory behind a join. Only the columns of the plan are computed.
+//! - `error`: why a query fails.
 //! - `answers`: the rows of a query result, written as they arrive.
 //! - `reading`: options for reading recordings, and recordings that are open in this process.
 //! - `tables`: the SQL tables, each with columns that identify the recording.

@@ -1,6 +1,7 @@
 //! Builds the trace from the records of a snapshot. Uses each record once.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::value::{as_bool, unsigned};
 use super::{Assembler, RawSettings, Root, Value};
@@ -53,6 +54,7 @@ impl Assembler {
             let total_bytes = self.of_device(root.total_bytes, i).and_then(unsigned);
             let start_blocks = self.start_blocks(root.start_blocks, i)?;
             let events = self.take_events(runs);
+            let gap = self.gap(root.missing_events, i, events.len());
             let new = DeviceTrace {
                 device,
                 events,
@@ -60,6 +62,7 @@ impl Assembler {
                 max_entries,
                 total_bytes,
                 start_blocks,
+                gap,
                 ..DeviceTrace::default()
             };
             devices.insert(device, new);
@@ -98,6 +101,7 @@ impl Assembler {
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
         self.trace.kind = self.kind(root.settings);
+        self.trace.ends_early = root.ends_early.and_then(as_bool).unwrap_or(false);
         self.note_unknown_actions();
         Ok((self.trace, self.notices))
     }
@@ -161,6 +165,14 @@ impl Assembler {
             }
             _ => None,
         }
+    }
+
+    /// Returns the positions between which a device with `events` events lacks some.
+    fn gap(&self, gaps: Option<Value>, device: usize, events: usize) -> Option<Range<usize>> {
+        let Some(Value::Pool(pair)) = self.of_device(gaps, device) else { return None };
+        let PoolId(first, last) = self.pools[pair as usize];
+        let [first, last] = [first, last].map(|at| usize::try_from(at).unwrap_or(events).min(events));
+        Some(first..last.max(first))
     }
 
     /// Returns the runs of events of each list in a list of lists.

@@ -349,6 +349,8 @@ impl Assembler {
                 Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
                 Some(DEVICE_TOTAL_BYTES) => root.total_bytes = Some(v),
                 Some(START_BLOCKS) => root.start_blocks = Some(v),
+                Some(MISSING_EVENTS) => root.missing_events = Some(v),
+                Some(ENDS_EARLY) => root.ends_early = Some(v),
                 _ => self.unknown_key(RecordKind::Snapshot, key),
             }
         }

@@ -4,9 +4,9 @@
 //! The log has the time of day without a date, so times count from midnight UTC of 1970-01-01, and continue after midnight. It names no
 //! device: RMM writes one file for each device. It has no stacks, no device size, and no memory of the upstream resource.
 
+use super::super::rows::{RowEnd, Rows};
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
-use super::rows::Rows;
 use super::{Builder, RowOf, add_rows, address};
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::ReadError;
@@ -24,11 +24,16 @@ impl FormatReader for Rmm {
     }
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
-        let mut rows = Rows::new(stream);
+        // No field of RMM is quoted, so each line is a row.
+        let mut rows = Rows::new(stream, |_| true);
         let mut builder = Builder::new(rows.most_memory());
         let mut clock = Clock::default();
         rows.next()?;
+        let columns = rows.len();
         add_rows(&mut rows, &mut builder, "RMM", |rows, builder| {
+            if rows.len() != columns || rows.end() == RowEnd::Damaged {
+                return Ok(RowOf::Invalid);
+            }
             let event = event(rows, builder, &mut clock)?;
             Ok(event.map_or(RowOf::Invalid, |event| RowOf::Event(0, event)))
         })?;
@@ -135,16 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_row_is_noted_and_a_wrong_row_is_an_error() {
+    fn a_cut_row_and_a_wrong_row_are_noted() {
         let cut = read(&LOG.as_bytes()[..LOG.len() - 20]).unwrap();
         assert_eq!(cut.trace.devices[0].events.len(), 3);
-        assert!(cut.notices.cut_off_bytes > 0);
-        let wrong = LOG.replace("free,0x10012400000", "free,xyz");
-        let message = read(wrong.as_bytes()).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "byte 137: a row that is not an event of RMM; the file is damaged or not a memory snapshot"
-        );
+        assert!(cut.notices.cut_off_bytes > 0 && cut.trace.ends_early);
+        for wrong in ["free,xyz", "free,\"0x10012400000", "free,0x1001,2400000", "fr3e,0x10012400000"] {
+            let wrong = read(LOG.replace("free,0x10012400000", wrong).as_bytes()).unwrap();
+            let device = &wrong.trace.devices[0];
+            assert_eq!((device.events.len(), &device.gap, wrong.trace.ends_early), (3, &Some(2..2), false));
+            let damage = wrong.notices.to_string();
+            assert!(damage.contains("the file is damaged at byte 137: "), "{damage}");
+        }
+        let message = read(LOG.replace("0x", "y").replace("nil", "y").as_bytes()).unwrap_err().to_string();
+        assert!(message.starts_with("byte 39: no row is an event of RMM; the file is damaged"), "{message}");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use hashbrown::HashMap;
 
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END,
-    EVENT, FACT, HOST, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT,
-    SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
+    EVENT, FACT, HOST, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, NUMBERS, PROCESS, READING,
+    SEGMENT, SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::accesses::AllocationAccesses;
 use crate::annotations::Stage;
@@ -545,6 +545,8 @@ impl<W: Write> LogWriter<W> {
         if self.buffer.len() == self.chunk {
             self.buffer.extend([0; CHUNK_HEADER]);
             self.time_us = 0;
+            self.buffer.push(NUMBERS);
+            self.uints([self.strings.len() as u64, self.sites.into(), self.stacks.into()]);
         }
         self.buffer.push(tag);
     }
@@ -568,10 +570,10 @@ impl<W: Write> LogWriter<W> {
         if let Some(&number) = self.strings.get(s) {
             return number;
         }
-        let number = self.strings.len() as u64;
-        self.strings.insert(s.into(), number);
         self.begin(STRING);
         self.text(s);
+        let number = self.strings.len() as u64;
+        self.strings.insert(s.into(), number);
         number
     }
 
@@ -738,6 +740,7 @@ mod tests {
         }
         assert_eq!(log.out.len(), header);
         log.flush().unwrap();
-        assert_eq!(log.out.len(), header + 2 * CHUNK_HEADER + 1_200_000);
+        // The numbers of the first string, site and stack of each chunk take four bytes.
+        assert_eq!(log.out.len(), header + 2 * (CHUNK_HEADER + 4) + 1_200_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use vramscope_trace::{Action, Category};
+use vramscope_trace::{Action, Category, Event};
 
 use crate::basics::Both;
 use crate::categories::AllocationCategories;
@@ -14,6 +14,9 @@ use crate::stacks::Frames;
 use crate::steps::Steps;
 use crate::timeline::ByteKind;
 use vramscope_basics::Cancel;
+
+/// Bytes by which a block may be larger than its request.
+const LARGEST_REST: u64 = 1 << 20;
 
 /// A limit that each device of a recording must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,6 +111,46 @@ pub enum Unknown {
     NoFailedRequests,
     /// The recording lacks segments: more bytes are active than reserved.
     NoSegments,
+    /// The file is damaged, and events are missing there ([`Quality::damaged`]).
+    Damaged,
+    /// Sizes or events contradict each other ([`Quality::size_contradictions`], [`Quality::lost_events`]).
+    Contradictions,
+    /// The recording ends before the program did ([`Quality::ends_early`]).
+    EndsEarly,
+    /// The recorder counted more bytes than the recording has events for ([`DeviceTrace::counted_peak`](vramscope_trace::DeviceTrace)).
+    CountedMore,
+    /// A failed request may be among events of an unknown kind.
+    UnknownEvents,
+    /// The baseline is damaged or ends early; its peak may have been another.
+    BaselineIncomplete,
+}
+
+/// What is known about a number of bytes although parts of a recording may be missing.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// It is at least this.
+    least: u64,
+    /// It is at most this; `None` if nothing limits it.
+    most: Option<u64>,
+    /// Why `most` is higher than the measured bytes.
+    why: Unknown,
+}
+
+impl Known {
+    fn exactly(bytes: u64) -> Self {
+        Self { least: bytes, most: Some(bytes), why: Unknown::Contradictions }
+    }
+
+    /// Whether these bytes keep a limit. A missing part changes neither a limit that is exceeded without it, nor one that is kept
+    /// whatever it contains.
+    fn within(self, limit: Self) -> BudgetStatus {
+        match (self.most, limit.most) {
+            (_, Some(limit)) if self.least > limit => BudgetStatus::Exceeded,
+            (Some(most), _) if most <= limit.least => BudgetStatus::Kept,
+            (Some(most), None) if most == self.least => BudgetStatus::Unknown(limit.why),
+            _ => BudgetStatus::Unknown(self.why),
+        }
+    }
 }
 
 /// A budget, with the values measured in the recording.
@@ -224,11 +267,11 @@ impl<'t> Side<'t> {
 
     fn peak(&self, kind: ByteKind, limit: u64) -> DeviceVerdict {
         let peak = self.high_water(kind);
-        let status = if peak.peak.bytes > limit {
-            BudgetStatus::Exceeded
-        } else {
-            self.kept_unless(self.lacks_events().or(self.lacks_segments(kind)))
-        };
+        let mut known = self.known(kind, peak);
+        if let Some(why) = self.lacks_segments(kind).filter(|_| known.most.is_some()) {
+            known = Known { most: None, why, ..known };
+        }
+        let status = known.within(Known::exactly(limit));
         let holders = holders_at(self.history, self.frames, peak.peak.moment, By::Line);
         DeviceVerdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
     }
@@ -241,15 +284,19 @@ impl<'t> Side<'t> {
             return DeviceVerdict { status, measured };
         };
         let before = old.high_water(kind);
-        let limit = before.peak.bytes.saturating_add(growth.over(before.peak.bytes));
+        let baseline = old.known(kind, before);
+        let limit = |bytes: u64| bytes.saturating_add(growth.over(bytes));
+        let limit = Known {
+            least: limit(baseline.least),
+            most: baseline.most.map(limit),
+            why: match baseline.why {
+                Unknown::EventsDropped => Unknown::BaselineEventsDropped,
+                _ => Unknown::BaselineIncomplete,
+            },
+        };
         let status = match old.lacks_history() {
             Some(_) => BudgetStatus::Unknown(Unknown::NoBaselineHistory),
-            // With its dropped events, the baseline's peak could only be higher and allow more.
-            None if peak.peak.bytes > limit && old.lost_events() => {
-                BudgetStatus::Unknown(Unknown::BaselineEventsDropped)
-            }
-            None if peak.peak.bytes > limit => BudgetStatus::Exceeded,
-            None => self.kept_unless(self.lacks_events()),
+            None => self.known(kind, peak).within(limit),
         };
         let mut lines =
             holders_of_both(Both { a: old.lines_at(before), b: self.lines_at(peak) }, &|_, _| false);
@@ -267,7 +314,7 @@ impl<'t> Side<'t> {
         let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
-            BudgetStatus::Exceeded
+            self.exceeded_unless(self.has_wrong_events())
         } else {
             self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
         };
@@ -285,7 +332,7 @@ impl<'t> Side<'t> {
         let status = if suspects.is_empty() {
             self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
         } else {
-            BudgetStatus::Exceeded
+            self.exceeded_unless(self.has_wrong_events())
         };
         DeviceVerdict { status, measured: Measured::Leaks(suspects) }
     }
@@ -293,7 +340,9 @@ impl<'t> Side<'t> {
     fn ooms(&self) -> DeviceVerdict {
         let (explained, more) = ooms(self.history, self.frames);
         let status = if explained.is_empty() {
-            self.kept_unless(self.lacks_events().or(self.lacks_failed_requests()))
+            self.kept_unless(
+                self.lacks_events().or(self.lacks_failed_requests()).or(self.has_unknown_events()),
+            )
         } else {
             BudgetStatus::Exceeded
         };
@@ -304,15 +353,64 @@ impl<'t> Side<'t> {
         unknown.map_or(BudgetStatus::Kept, BudgetStatus::Unknown)
     }
 
+    fn exceeded_unless(&self, unknown: Option<Unknown>) -> BudgetStatus {
+        unknown.map_or(BudgetStatus::Exceeded, BudgetStatus::Unknown)
+    }
+
+    /// What is known of a peak. `measured` is the peak of the recorded events.
+    fn known(&self, kind: ByteKind, measured: HighWater) -> Known {
+        let (history, bytes) = (self.history, measured.peak.bytes);
+        let quality = &history.quality;
+        let is_reserved = kind == ByteKind::Reserved;
+        let least = if quality.damaged {
+            let certain = history.certain_peaks();
+            if is_reserved { certain.reserved } else { certain.allocated }
+        } else {
+            bytes.saturating_sub(quality.contradictory_bytes)
+        };
+        let contradicts = is_reserved && quality.segment_contradictions > 0;
+        if let Some(why) = self.lacks_events().or(contradicts.then_some(Unknown::Contradictions)) {
+            return Known { least, most: None, why };
+        }
+        // PyTorch copies the end state while the program runs: the events between both copies are missing. A block may be larger than
+        // its request.
+        let disagreements = quality.end_state_disagreements as u64;
+        let most = bytes.saturating_add(quality.end_state_disagreement_bytes + disagreements * LARGEST_REST);
+        match history.device().counted_peak {
+            Some(counted) if counted > most && !is_reserved => {
+                Known { least, most: Some(counted), why: Unknown::CountedMore }
+            }
+            _ => Known { least, most: Some(most), why: Unknown::Contradictions },
+        }
+    }
+
     /// Unknown if the recording has only an end state.
     fn lacks_history(&self) -> Option<Unknown> {
         (self.history.device().was_used() && self.history.device().events.is_empty())
             .then_some(Unknown::NoHistory)
     }
 
-    /// Unknown if the recording does not start at the program's beginning.
+    /// Unknown if the recording lacks events, which may have allocated more: all, the first, some of the middle, or the last.
     fn lacks_events(&self) -> Option<Unknown> {
-        self.lacks_history().or(self.lost_events().then_some(Unknown::EventsDropped))
+        let ends_early = self.history.quality.ends_early.then_some(Unknown::EndsEarly);
+        let dropped = self.lost_events().then_some(Unknown::EventsDropped);
+        self.lacks_history().or(dropped).or(self.has_wrong_events()).or(ends_early)
+    }
+
+    /// Unknown if events of the middle are missing or changed, which may have freed what seems to be live.
+    fn has_wrong_events(&self) -> Option<Unknown> {
+        let quality = &self.history.quality;
+        let contradicts =
+            quality.lost_events > 0 || quality.size_contradictions > 0 || quality.size_mismatches > 0;
+        let damaged = quality.damaged.then_some(Unknown::Damaged);
+        damaged.or(contradicts.then_some(Unknown::Contradictions))
+    }
+
+    /// Unknown if an event of an unknown kind may be a failed request: it has a size, but no address.
+    fn has_unknown_events(&self) -> Option<Unknown> {
+        let mut events = self.history.device().events.iter();
+        let is_unclear = |e: Event| e.action == Action::Unknown && e.address_or_free == 0 && e.size > 0;
+        events.any(is_unclear).then_some(Unknown::UnknownEvents)
     }
 
     /// Unknown if another tool's format has no failed requests.
@@ -320,9 +418,10 @@ impl<'t> Side<'t> {
         self.history.trace().other_allocator().map(|_| Unknown::NoFailedRequests)
     }
 
-    /// Unknown if the peak of reserved bytes is below that of active bytes.
+    /// Unknown if the peak of reserved bytes is below that of active bytes, or events of segments were left out.
     fn lacks_segments(&self, kind: ByteKind) -> Option<Unknown> {
-        let is_incomplete = self.peaks.reserved.bytes < self.peaks.active.bytes;
+        let is_incomplete =
+            self.peaks.reserved.bytes < self.peaks.active.bytes || self.history.quality.skipped.segments();
         (kind == ByteKind::Reserved && is_incomplete).then_some(Unknown::NoSegments)
     }
 

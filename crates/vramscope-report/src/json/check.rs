@@ -230,5 +230,11 @@ fn because(why: Unknown) -> &'static str {
         Unknown::BaselineEventsDropped => "baseline_events_dropped",
         Unknown::NoFailedRequests => "no_failed_requests",
         Unknown::NoSegments => "no_segments",
+        Unknown::Damaged => "damaged",
+        Unknown::Contradictions => "contradictions",
+        Unknown::EndsEarly => "ends_early",
+        Unknown::CountedMore => "counted_more",
+        Unknown::UnknownEvents => "unknown_events",
+        Unknown::BaselineIncomplete => "baseline_incomplete",
     }
 }

@@ -11,7 +11,7 @@ use crate::end_state::{Block, Segment};
 use crate::error::ReadError;
 use crate::events::{Action, Events, PoolId};
 use crate::formats::DEVICES;
-use crate::notices::Notices;
+use crate::notices::{Notices, RecordKind};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
@@ -101,6 +101,7 @@ impl Assembler {
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
         self.trace.kind = self.kind(root.settings);
+        self.note_missing_segments(root.segments);
         self.trace.ends_early = root.ends_early.and_then(as_bool).unwrap_or(false);
         self.note_unknown_actions();
         Ok((self.trace, self.notices))
@@ -127,6 +128,17 @@ impl Assembler {
         by_key
             .filter(|&kind| kind != DeviceKind::Cuda)
             .unwrap_or_else(|| DeviceKind::of_frames(&self.trace.frames, &self.trace.strings))
+    }
+
+    /// Notes events as missing if the key of the segments is damaged: it is missing, and there is an unknown one.
+    fn note_missing_segments(&mut self, segments: Option<Value>) {
+        let is_unknown = |(record, _): &(RecordKind, String)| *record == RecordKind::Snapshot;
+        if segments.is_none() && self.notices.unknown_keys.keys().any(is_unknown) {
+            self.notices.damage.add(0, 0);
+            for device in &mut self.trace.devices {
+                device.gap = Some(0..device.events.len());
+            }
+        }
     }
 
     /// Counts the unknown actions in the trace. Trace entries elsewhere in the file do not count.

@@ -75,6 +75,9 @@ impl Assembler {
             action,
             Action::Oom | Action::Snapshot | Action::UserDefined | Action::Annotate | Action::Unknown
         );
+        if device_free.is_some() && !matches!(action, Action::Oom | Action::Unknown) {
+            return Ok(Err(format!("`{}` with `device_free`", action.name())));
+        }
         let address_or_free = if action == Action::Oom { device_free.or(addr) } else { addr };
         if needs_numbers && address_or_free.is_none() {
             return Ok(Err(format!("`{}` without `addr`", action.name())));

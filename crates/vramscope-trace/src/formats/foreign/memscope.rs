@@ -23,8 +23,8 @@ const HEADER: &[u8] = b"ID,Event,Event Type,Name,Timestamp(ns),";
 const DEEPEST: usize = 1024;
 
 /// Events that are not read (`EVENT_BASE_TYPE_MAP` in msMemScope's `csrc/analysis/constant.h`).
-const OTHER_EVENTS: [&str; 9] =
-    ["SYSTEM", "ACCESS", "OP_LAUNCH", "KERNEL_LAUNCH", "MSTX", "CLEAN_UP", "SNAPSHOT", "OOM_DETAIL", "N/A"];
+const OTHER_EVENTS: [&str; 8] =
+    ["SYSTEM", "ACCESS", "OP_LAUNCH", "KERNEL_LAUNCH", "CLEAN_UP", "SNAPSHOT", "OOM_DETAIL", "N/A"];
 
 /// Whether a line begins with the number and the name of an event. No line of a stack does.
 fn is_row(line: &[u8]) -> bool {
@@ -46,11 +46,12 @@ impl FormatReader for Memscope {
         let columns = Columns::of(&rows);
         add_rows(&mut rows, &mut builder, "msMemScope", |rows, builder| {
             let is_free = match &*rows.field(columns.event) {
-                // A name in such a row may have quotes and commas.
-                event if OTHER_EVENTS.contains(&event) => return Ok(RowOf::Skipped),
+                // The name of a mark may have quotes.
+                "MSTX" => return Ok(RowOf::Skipped),
                 _ if rows.len() != columns.count || rows.end() == RowEnd::Damaged => {
                     return Ok(RowOf::Invalid);
                 }
+                event if OTHER_EVENTS.contains(&event) => return Ok(RowOf::Skipped),
                 "MALLOC" => false,
                 "FREE" => true,
                 _ => return Ok(RowOf::Invalid),

@@ -53,8 +53,14 @@ fn event(rows: &Rows<'_>, builder: &mut Builder, clock: &mut Clock) -> Result<Op
     let (time, pointer) = (clock.time_us(&rows.field(1)), address(&rows.field(3)));
     let (size, stream) = (rows.field(4).trim().parse::<u64>().ok(), address(&rows.field(5)));
     let (Some(time_us), Some(pointer), Some(size)) = (time, pointer, size) else { return Ok(None) };
+    if pointer >= ADDRESSES {
+        return Ok(None);
+    }
     // Streams have names in some releases, such as `default`.
-    let mut tags = Tags { stream: stream.unwrap_or(0), ..Tags::default() };
+    let is_name = rows.field(5).chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+    let is_thread = rows.field(0).chars().all(|c| c.is_ascii_hexdigit());
+    let Some(stream) = stream.or(is_name.then_some(0)).filter(|_| is_thread) else { return Ok(None) };
+    let mut tags = Tags { stream, ..Tags::default() };
     if action == Action::Unknown {
         tags.unknown_action = Some(builder.string("allocate failure")?);
         builder.notices.unknown_action("allocate failure");
@@ -62,6 +68,9 @@ fn event(rows: &Rows<'_>, builder: &mut Builder, clock: &mut Clock) -> Result<Op
     let tags = builder.tags(tags)?;
     Ok(Some(Event { action, address_or_free: pointer, size, time_us: Some(time_us), stack: None, tags }))
 }
+
+/// No device has addresses from this one on: the page tables of processors have 57 bits.
+const ADDRESSES: u64 = 1 << 57;
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -98,9 +107,8 @@ impl Clock {
 /// Parses seconds with up to six decimals.
 fn microseconds(text: &str) -> Option<i64> {
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let decimals = decimals.get(..6).unwrap_or(decimals);
     let fraction: i64 = if decimals.is_empty() { 0 } else { decimals.parse::<u32>().ok()?.into() };
-    let scale = 10i64.pow(6 - decimals.len() as u32);
+    let scale = 10i64.pow(6u32.checked_sub(decimals.len() as u32)?);
     seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction * scale)
 }
 

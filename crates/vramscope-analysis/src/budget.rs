@@ -10,13 +10,11 @@ use crate::diff::{DeviceHistory, HolderChange, HoldersOf, holders_of_both};
 use crate::findings::{LeakSuspect, OomExplanation, leak_suspects, ooms};
 use crate::groups::{By, Holder, by_line, holders_at};
 use crate::history::{History, Peak, Peaks, Quality};
+use crate::known::{BudgetStatus, KnownBytes, Unknown, has_wrong_events, lacks_events, lacks_history};
 use crate::stacks::Frames;
 use crate::steps::Steps;
 use crate::timeline::ByteKind;
 use vramscope_basics::Cancel;
-
-/// Bytes by which a block may be larger than its request.
-const LARGEST_REST: u64 = 1 << 20;
 
 /// A limit that each device of a recording must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,80 +75,6 @@ pub struct DeviceVerdict {
     pub status: BudgetStatus,
     /// The budget and the measured values.
     pub measured: Measured,
-}
-
-/// Whether a budget is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetStatus {
-    /// The budget is kept.
-    Kept,
-    /// The budget is exceeded.
-    Exceeded,
-    /// The recordings do not show whether the budget is kept.
-    Unknown(Unknown),
-}
-
-/// Why it is unknown whether a budget is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unknown {
-    /// Only the end state was recorded; earlier events are unknown.
-    NoHistory,
-    /// No allocation was recorded with a stack.
-    NoStacks,
-    /// The baseline lacks the device.
-    NoBaseline,
-    /// Only the end state of the baseline was recorded.
-    NoBaselineHistory,
-    /// The oldest events were probably dropped ([`Quality::probably_overflowed`]); their effects are unknown.
-    EventsDropped,
-    /// No allocation has a known category; see [`AllocationCategories`].
-    NoCategories,
-    /// The oldest events of the baseline were probably dropped; its peak may have been higher.
-    BaselineEventsDropped,
-    /// The recording is in a format from which failed requests are not read.
-    NoFailedRequests,
-    /// The recording lacks segments: more bytes are active than reserved.
-    NoSegments,
-    /// The file is damaged, and events are missing there ([`Quality::damaged`]).
-    Damaged,
-    /// Sizes or events contradict each other ([`Quality::size_contradictions`], [`Quality::lost_events`]).
-    Contradictions,
-    /// The recording ends before the program did ([`Quality::ends_early`]).
-    EndsEarly,
-    /// The recorder counted more bytes than the recording has events for ([`DeviceTrace::counted_peak`](vramscope_trace::DeviceTrace)).
-    CountedMore,
-    /// A failed request may be among events of an unknown kind.
-    UnknownEvents,
-    /// The baseline is damaged or ends early; its peak may have been another.
-    BaselineIncomplete,
-}
-
-/// What is known about a number of bytes although parts of a recording may be missing.
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    /// It is at least this.
-    least: u64,
-    /// It is at most this; `None` if nothing limits it.
-    most: Option<u64>,
-    /// Why `most` is higher than the measured bytes.
-    why: Unknown,
-}
-
-impl Known {
-    fn exactly(bytes: u64) -> Self {
-        Self { least: bytes, most: Some(bytes), why: Unknown::Contradictions }
-    }
-
-    /// Whether these bytes keep a limit. A missing part changes neither a limit that is exceeded without it, nor one that is kept
-    /// whatever it contains.
-    fn within(self, limit: Self) -> BudgetStatus {
-        match (self.most, limit.most) {
-            (_, Some(limit)) if self.least > limit => BudgetStatus::Exceeded,
-            (Some(most), _) if most <= limit.least => BudgetStatus::Kept,
-            (Some(most), None) if most == self.least => BudgetStatus::Unknown(limit.why),
-            _ => BudgetStatus::Unknown(self.why),
-        }
-    }
 }
 
 /// A budget, with the values measured in the recording.
@@ -235,6 +159,11 @@ impl BudgetCheck {
         })
     }
 
+    /// Whether a budget is exceeded.
+    pub fn exceeds_one(&self) -> bool {
+        self.verdicts.iter().any(|v| v.status == BudgetStatus::Exceeded)
+    }
+
     /// Whether every budget is known to be kept.
     pub fn keeps_all(&self) -> bool {
         self.verdicts.iter().all(|v| v.status == BudgetStatus::Kept)
@@ -267,11 +196,11 @@ impl<'t> Side<'t> {
 
     fn peak(&self, kind: ByteKind, limit: u64) -> DeviceVerdict {
         let peak = self.high_water(kind);
-        let mut known = self.known(kind, peak);
+        let mut known = KnownBytes::of_peak(self.history, kind, peak.peak.bytes);
         if let Some(why) = self.lacks_segments(kind).filter(|_| known.most.is_some()) {
-            known = Known { most: None, why, ..known };
+            known = KnownBytes { most: None, why, ..known };
         }
-        let status = known.within(Known::exactly(limit));
+        let status = known.within(KnownBytes::exactly(limit));
         let holders = holders_at(self.history, self.frames, peak.peak.moment, By::Line);
         DeviceVerdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
     }
@@ -284,9 +213,9 @@ impl<'t> Side<'t> {
             return DeviceVerdict { status, measured };
         };
         let before = old.high_water(kind);
-        let baseline = old.known(kind, before);
+        let baseline = KnownBytes::of_peak(old.history, kind, before.peak.bytes);
         let limit = |bytes: u64| bytes.saturating_add(growth.over(bytes));
-        let limit = Known {
+        let limit = KnownBytes {
             least: limit(baseline.least),
             most: baseline.most.map(limit),
             why: match baseline.why {
@@ -294,9 +223,9 @@ impl<'t> Side<'t> {
                 _ => Unknown::BaselineIncomplete,
             },
         };
-        let status = match old.lacks_history() {
+        let status = match lacks_history(old.history) {
             Some(_) => BudgetStatus::Unknown(Unknown::NoBaselineHistory),
-            None => self.known(kind, peak).within(limit),
+            None => KnownBytes::of_peak(self.history, kind, peak.peak.bytes).within(limit),
         };
         let mut lines =
             holders_of_both(Both { a: old.lines_at(before), b: self.lines_at(peak) }, &|_, _| false);
@@ -314,9 +243,9 @@ impl<'t> Side<'t> {
         let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
-            self.exceeded_unless(self.has_wrong_events())
+            self.exceeded_unless(has_wrong_events(self.history))
         } else {
-            self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
+            self.kept_unless(lacks_history(self.history).or(lacks).or(lacks_events(self.history)))
         };
         let held = history.allocated_at(peak.moment).filter(|a| categories.category(a) == category);
         let holders = by_line(history, self.frames, held);
@@ -330,9 +259,11 @@ impl<'t> Side<'t> {
             Steps::of(self.history, categories).measure_leaks(self.history, &mut suspects);
         }
         let status = if suspects.is_empty() {
-            self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
+            self.kept_unless(
+                lacks_history(self.history).or(self.lacks_stacks()).or(lacks_events(self.history)),
+            )
         } else {
-            self.exceeded_unless(self.has_wrong_events())
+            self.exceeded_unless(has_wrong_events(self.history))
         };
         DeviceVerdict { status, measured: Measured::Leaks(suspects) }
     }
@@ -341,7 +272,7 @@ impl<'t> Side<'t> {
         let (explained, more) = ooms(self.history, self.frames);
         let status = if explained.is_empty() {
             self.kept_unless(
-                self.lacks_events().or(self.lacks_failed_requests()).or(self.has_unknown_events()),
+                lacks_events(self.history).or(self.lacks_failed_requests()).or(self.has_unknown_events()),
             )
         } else {
             BudgetStatus::Exceeded
@@ -355,55 +286,6 @@ impl<'t> Side<'t> {
 
     fn exceeded_unless(&self, unknown: Option<Unknown>) -> BudgetStatus {
         unknown.map_or(BudgetStatus::Exceeded, BudgetStatus::Unknown)
-    }
-
-    /// What is known of a peak. `measured` is the peak of the recorded events.
-    fn known(&self, kind: ByteKind, measured: HighWater) -> Known {
-        let (history, bytes) = (self.history, measured.peak.bytes);
-        let quality = &history.quality;
-        let is_reserved = kind == ByteKind::Reserved;
-        let least = if quality.damaged {
-            let certain = history.certain_peaks();
-            if is_reserved { certain.reserved } else { certain.allocated }
-        } else {
-            bytes.saturating_sub(quality.contradictory_bytes)
-        };
-        let contradicts = is_reserved && quality.segment_contradictions > 0;
-        if let Some(why) = self.lacks_events().or(contradicts.then_some(Unknown::Contradictions)) {
-            return Known { least, most: None, why };
-        }
-        // PyTorch copies the end state while the program runs: the events between both copies are missing. A block may be larger than
-        // its request.
-        let disagreements = quality.end_state_disagreements as u64;
-        let most = bytes.saturating_add(quality.end_state_disagreement_bytes + disagreements * LARGEST_REST);
-        match history.device().counted_peak {
-            Some(counted) if counted > most && !is_reserved => {
-                Known { least, most: Some(counted), why: Unknown::CountedMore }
-            }
-            _ => Known { least, most: Some(most), why: Unknown::Contradictions },
-        }
-    }
-
-    /// Unknown if the recording has only an end state.
-    fn lacks_history(&self) -> Option<Unknown> {
-        (self.history.device().was_used() && self.history.device().events.is_empty())
-            .then_some(Unknown::NoHistory)
-    }
-
-    /// Unknown if the recording lacks events, which may have allocated more: all, the first, some of the middle, or the last.
-    fn lacks_events(&self) -> Option<Unknown> {
-        let ends_early = self.history.quality.ends_early.then_some(Unknown::EndsEarly);
-        let dropped = self.lost_events().then_some(Unknown::EventsDropped);
-        self.lacks_history().or(dropped).or(self.has_wrong_events()).or(ends_early)
-    }
-
-    /// Unknown if events of the middle are missing or changed, which may have freed what seems to be live.
-    fn has_wrong_events(&self) -> Option<Unknown> {
-        let quality = &self.history.quality;
-        let contradicts =
-            quality.lost_events > 0 || quality.size_contradictions > 0 || quality.size_mismatches > 0;
-        let damaged = quality.damaged.then_some(Unknown::Damaged);
-        damaged.or(contradicts.then_some(Unknown::Contradictions))
     }
 
     /// Unknown if an event of an unknown kind may be a failed request: it has a size, but no address.
@@ -423,10 +305,6 @@ impl<'t> Side<'t> {
         let is_incomplete =
             self.peaks.reserved.bytes < self.peaks.active.bytes || self.history.quality.skipped.segments();
         (kind == ByteKind::Reserved && is_incomplete).then_some(Unknown::NoSegments)
-    }
-
-    fn lost_events(&self) -> bool {
-        self.history.quality.probably_overflowed || self.history.quality.attached
     }
 
     /// Unknown if there are allocations but none was recorded with a stack.

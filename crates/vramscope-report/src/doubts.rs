@@ -48,6 +48,19 @@ pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
             segment_contradictions(q.segment_contradictions)
         ));
     }
+    if q.size_contradictions > 0 {
+        notes.push(format!(
+            "{} other sizes in another place of the recording: the file was changed.",
+            counted_with(q.size_contradictions, "size", "has", "have")
+        ));
+    }
+    if q.damaged {
+        notes.push("The file is damaged, and events may be missing there: peaks may have been higher, and memory whose free is missing counts as live.".to_owned());
+    }
+    if q.ends_early {
+        notes
+            .push("The recording ends before the program did: a later peak may have been higher.".to_owned());
+    }
     if q.reproduced == Some(false) {
         notes.push(format!(
             "The allocator's rules do not reproduce this recording; {} shows the first difference. The settings may have changed during the run.",

@@ -8,7 +8,7 @@ use vramscope_analysis::{
 use super::holders::HolderJson;
 use super::leaks::LeakJson;
 use super::oom::OomJson;
-use super::quality::QualityJson;
+use super::quality::{DamageJson, QualityJson};
 use super::stacks::Builder;
 use crate::advice::Advice;
 use crate::answers::CheckAnswers;
@@ -25,6 +25,10 @@ pub struct CheckJson {
     baseline: Option<String>,
     /// Whether all budgets are kept; false if one is unknown.
     kept: bool,
+    /// `exceeded` if a budget is exceeded, else `unknown` if one is unknown, else `kept`.
+    status: &'static str,
+    /// Damaged places of the file; null if there are none.
+    damage: Option<DamageJson>,
     devices: Vec<DeviceCheckJson>,
     /// Devices that were used only in the baseline.
     only_in_baseline: Vec<i64>,
@@ -132,6 +136,12 @@ impl CheckJson {
             format: answers.recording.format.name(),
             baseline: answers.baseline.map(str::to_owned),
             kept: answers.devices.iter().all(BudgetCheck::keeps_all),
+            status: match answers.devices.as_slice() {
+                devices if devices.iter().any(BudgetCheck::exceeds_one) => "exceeded",
+                devices if devices.iter().all(BudgetCheck::keeps_all) => "kept",
+                _ => "unknown",
+            },
+            damage: DamageJson::of(answers.recording),
             devices: answers.devices.iter().map(|d| device(&builder, answers, d)).collect(),
             only_in_baseline: answers.only_in_baseline.clone(),
         }

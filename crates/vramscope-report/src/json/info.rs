@@ -1,5 +1,6 @@
 //! JSON of `vramscope info --json`.
 
+use super::quality::DamageJson;
 use serde::Serialize;
 use vramscope_analysis::{DeviceFacts, RecordingFacts};
 use vramscope_trace::formats::{Format, Recording};
@@ -14,6 +15,12 @@ pub struct InfoJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     pickle_protocol: Option<u8>,
     compression: &'static str,
+    /// Damaged places of the file; null if there are none.
+    damage: Option<DamageJson>,
+    /// Bytes of an incomplete write at the end of the file.
+    cut_off_bytes: u64,
+    /// Whether the recording ends before the program did: it was killed or is still running, or the file was cut.
+    ends_early: bool,
     generation: Option<&'static str>,
     features: Vec<&'static str>,
     devices: Vec<InfoDeviceJson>,
@@ -63,6 +70,9 @@ impl InfoJson {
                 _ => None,
             },
             compression: recording.compression.name(),
+            damage: DamageJson::of(recording),
+            cut_off_bytes: recording.notices.cut_off_bytes,
+            ends_early: trace.ends_early,
             // A log does not contain the generation of PyTorch's format.
             generation: (!matches!(recording.format, Format::Log { .. })).then_some(facts.generation),
             features: facts.features.clone(),

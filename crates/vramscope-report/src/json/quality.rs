@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use vramscope_analysis::Quality;
-use vramscope_trace::Action;
+use vramscope_trace::formats::Recording;
+use vramscope_trace::{Action, Damage};
 
 /// How reliable the numbers are.
 #[derive(Debug, Serialize)]
@@ -18,6 +19,12 @@ pub(super) struct QualityJson {
     segment_contradictions: usize,
     end_state_disagreements: usize,
     end_state_disagreement_bytes: u64,
+    /// Number of sizes that contradict each other, such as those of an allocation and its free.
+    size_contradictions: usize,
+    /// Whether events may be missing because the file is damaged.
+    damaged: bool,
+    /// Whether the recording ends before the program did: it was killed or is still running, or the file was cut.
+    ends_early: bool,
     settings_assumed: bool,
     /// Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator.
     seen_from_outside: bool,
@@ -38,6 +45,25 @@ pub(super) struct QualityJson {
     no_segment_events: bool,
 }
 
+/// Damaged places of a file. What follows them was read.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Damage"))]
+pub(super) struct DamageJson {
+    places: u64,
+    /// Bytes that could not be read.
+    bytes: u64,
+    /// Offset of the first place in bytes.
+    first_byte: u64,
+}
+
+impl DamageJson {
+    /// The damage of a file; `None` if there is none.
+    pub(super) fn of(recording: &Recording) -> Option<Self> {
+        let Damage { places, bytes, first } = recording.notices.damage;
+        (places > 0).then_some(Self { places, bytes, first_byte: first })
+    }
+}
+
 impl QualityJson {
     pub(super) fn new(q: &Quality) -> Self {
         Self {
@@ -49,6 +75,9 @@ impl QualityJson {
             segment_contradictions: q.segment_contradictions,
             end_state_disagreements: q.end_state_disagreements,
             end_state_disagreement_bytes: q.end_state_disagreement_bytes,
+            size_contradictions: q.size_contradictions,
+            damaged: q.damaged,
+            ends_early: q.ends_early,
             settings_assumed: q.settings_assumed,
             seen_from_outside: q.seen_from_outside,
             older_allocations: q.older_allocations,

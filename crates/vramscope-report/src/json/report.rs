@@ -14,7 +14,7 @@ use super::leaks::LeakJson;
 use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
 use super::oom::OomJson;
 use super::private_pools::{PrivatePoolJson, ServingJson};
-use super::quality::QualityJson;
+use super::quality::{DamageJson, QualityJson};
 use super::referrers::ReferredTensorJson;
 use super::regions::{RegionJson, region};
 use super::replay::{NearestJson, nearest};
@@ -29,6 +29,8 @@ use crate::names::Names;
 pub struct ReportJson {
     file: String,
     format: &'static str,
+    /// Damaged places of the file; null if there are none.
+    damage: Option<DamageJson>,
     devices: Vec<DeviceJson>,
 }
 
@@ -208,6 +210,7 @@ impl ReportJson {
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
+            damage: DamageJson::of(answers.recording),
             devices: answers.devices.iter().map(|d| builder.device(d, answers.at)).collect(),
         }
     }

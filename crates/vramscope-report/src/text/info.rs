@@ -17,6 +17,17 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
         let _ = writeln!(out, "  {name:<11} {value}");
     };
     line("format", format_of(recording));
+    let notices = &recording.notices;
+    if notices.damage.places > 0 {
+        line("damage", notices.damage.to_string());
+    }
+    if trace.ends_early {
+        let cut = match notices.cut_off_bytes {
+            0 => "without its end".to_owned(),
+            bytes => format!("in an incomplete write of {}", counted(bytes, "byte")),
+        };
+        line("ends", cut);
+    }
     // A log does not contain the generation of PyTorch's format.
     if !matches!(recording.format, Format::Log { .. }) {
         line("age", facts.generation.to_owned());

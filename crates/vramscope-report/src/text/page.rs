@@ -8,7 +8,7 @@ use vramscope_trace::formats::{Compression, Recording};
 
 use super::lines::Lines;
 pub(super) use super::lines::{BAD, BAR, BOLD, DIM, GOOD};
-use crate::advice::Advice;
+use crate::advice::{Advice, sentence};
 use crate::names::Names;
 use vramscope_basics::units::counted;
 
@@ -72,6 +72,10 @@ impl<'r> Page<'r> {
             counted(devices as u64, "device"),
         );
         self.lines().title(file, &facts);
+        if recording.notices.damage.places > 0 {
+            let damage = recording.notices.damage.to_string();
+            self.styled_words(BAD, &format!("{}.", sentence(&damage)));
+        }
     }
 }
 

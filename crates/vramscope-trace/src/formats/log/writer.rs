@@ -433,6 +433,12 @@ impl<W: Write> LogWriter<W> {
         self.uints([launches, unknown]);
     }
 
+    /// Marks that events are missing here: readers find a chunk of the log missing.
+    pub fn lose(&mut self) {
+        self.close_chunk();
+        self.chunks = self.chunks.wrapping_add(1);
+    }
+
     /// Marks that all events so far are those of memory that was live at this time, in microseconds since the Unix epoch, and that the
     /// recording has no other earlier events; see [`LogCut`](crate::LogCut).
     pub fn cut(&mut self, time_us: i64) {

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use vramscope_trace::{Action, Category};
+use vramscope_trace::{Action, Category, Event};
 
 use crate::basics::Both;
 use crate::categories::AllocationCategories;
@@ -10,6 +10,7 @@ use crate::diff::{DeviceHistory, HolderChange, HoldersOf, holders_of_both};
 use crate::findings::{LeakSuspect, OomExplanation, leak_suspects, ooms};
 use crate::groups::{By, Holder, by_line, holders_at};
 use crate::history::{History, Peak, Peaks, Quality};
+use crate::known::{BudgetStatus, KnownBytes, Unknown, has_wrong_events, lacks_events, lacks_history};
 use crate::stacks::Frames;
 use crate::steps::Steps;
 use crate::timeline::ByteKind;
@@ -74,40 +75,6 @@ pub struct DeviceVerdict {
     pub status: BudgetStatus,
     /// The budget and the measured values.
     pub measured: Measured,
-}
-
-/// Whether a budget is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetStatus {
-    /// The budget is kept.
-    Kept,
-    /// The budget is exceeded.
-    Exceeded,
-    /// The recordings do not show whether the budget is kept.
-    Unknown(Unknown),
-}
-
-/// Why it is unknown whether a budget is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unknown {
-    /// Only the end state was recorded; earlier events are unknown.
-    NoHistory,
-    /// No allocation was recorded with a stack.
-    NoStacks,
-    /// The baseline lacks the device.
-    NoBaseline,
-    /// Only the end state of the baseline was recorded.
-    NoBaselineHistory,
-    /// The oldest events were probably dropped ([`Quality::probably_overflowed`]); their effects are unknown.
-    EventsDropped,
-    /// No allocation has a known category; see [`AllocationCategories`].
-    NoCategories,
-    /// The oldest events of the baseline were probably dropped; its peak may have been higher.
-    BaselineEventsDropped,
-    /// The recording is in a format from which failed requests are not read.
-    NoFailedRequests,
-    /// The recording lacks segments: more bytes are active than reserved.
-    NoSegments,
 }
 
 /// A budget, with the values measured in the recording.
@@ -192,6 +159,11 @@ impl BudgetCheck {
         })
     }
 
+    /// Whether a budget is exceeded.
+    pub fn exceeds_one(&self) -> bool {
+        self.verdicts.iter().any(|v| v.status == BudgetStatus::Exceeded)
+    }
+
     /// Whether every budget is known to be kept.
     pub fn keeps_all(&self) -> bool {
         self.verdicts.iter().all(|v| v.status == BudgetStatus::Kept)
@@ -224,11 +196,11 @@ impl<'t> Side<'t> {
 
     fn peak(&self, kind: ByteKind, limit: u64) -> DeviceVerdict {
         let peak = self.high_water(kind);
-        let status = if peak.peak.bytes > limit {
-            BudgetStatus::Exceeded
-        } else {
-            self.kept_unless(self.lacks_events().or(self.lacks_segments(kind)))
-        };
+        let mut known = KnownBytes::of_peak(self.history, kind, peak.peak.bytes);
+        if let Some(why) = self.lacks_segments(kind).filter(|_| known.most.is_some()) {
+            known = KnownBytes { most: None, why, ..known };
+        }
+        let status = known.within(KnownBytes::exactly(limit));
         let holders = holders_at(self.history, self.frames, peak.peak.moment, By::Line);
         DeviceVerdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
     }
@@ -241,15 +213,19 @@ impl<'t> Side<'t> {
             return DeviceVerdict { status, measured };
         };
         let before = old.high_water(kind);
-        let limit = before.peak.bytes.saturating_add(growth.over(before.peak.bytes));
-        let status = match old.lacks_history() {
+        let baseline = KnownBytes::of_peak(old.history, kind, before.peak.bytes);
+        let limit = |bytes: u64| bytes.saturating_add(growth.over(bytes));
+        let limit = KnownBytes {
+            least: limit(baseline.least),
+            most: baseline.most.map(limit),
+            why: match baseline.why {
+                Unknown::EventsDropped => Unknown::BaselineEventsDropped,
+                _ => Unknown::BaselineIncomplete,
+            },
+        };
+        let status = match lacks_history(old.history) {
             Some(_) => BudgetStatus::Unknown(Unknown::NoBaselineHistory),
-            // With its dropped events, the baseline's peak could only be higher and allow more.
-            None if peak.peak.bytes > limit && old.lost_events() => {
-                BudgetStatus::Unknown(Unknown::BaselineEventsDropped)
-            }
-            None if peak.peak.bytes > limit => BudgetStatus::Exceeded,
-            None => self.kept_unless(self.lacks_events()),
+            None => KnownBytes::of_peak(self.history, kind, peak.peak.bytes).within(limit),
         };
         let mut lines =
             holders_of_both(Both { a: old.lines_at(before), b: self.lines_at(peak) }, &|_, _| false);
@@ -267,9 +243,9 @@ impl<'t> Side<'t> {
         let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
-            BudgetStatus::Exceeded
+            self.exceeded_unless(has_wrong_events(self.history))
         } else {
-            self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
+            self.kept_unless(lacks_history(self.history).or(lacks).or(lacks_events(self.history)))
         };
         let held = history.allocated_at(peak.moment).filter(|a| categories.category(a) == category);
         let holders = by_line(history, self.frames, held);
@@ -283,9 +259,11 @@ impl<'t> Side<'t> {
             Steps::of(self.history, categories).measure_leaks(self.history, &mut suspects);
         }
         let status = if suspects.is_empty() {
-            self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
+            self.kept_unless(
+                lacks_history(self.history).or(self.lacks_stacks()).or(lacks_events(self.history)),
+            )
         } else {
-            BudgetStatus::Exceeded
+            self.exceeded_unless(has_wrong_events(self.history))
         };
         DeviceVerdict { status, measured: Measured::Leaks(suspects) }
     }
@@ -293,7 +271,9 @@ impl<'t> Side<'t> {
     fn ooms(&self) -> DeviceVerdict {
         let (explained, more) = ooms(self.history, self.frames);
         let status = if explained.is_empty() {
-            self.kept_unless(self.lacks_events().or(self.lacks_failed_requests()))
+            self.kept_unless(
+                lacks_events(self.history).or(self.lacks_failed_requests()).or(self.has_unknown_events()),
+            )
         } else {
             BudgetStatus::Exceeded
         };
@@ -305,15 +285,15 @@ impl<'t> Side<'t> {
         unknown.map_or(BudgetStatus::Kept, BudgetStatus::Unknown)
     }
 
-    /// Unknown if the recording has only an end state.
-    fn lacks_history(&self) -> Option<Unknown> {
-        (self.history.device().was_used() && self.history.device().events.is_empty())
-            .then_some(Unknown::NoHistory)
+    fn exceeded_unless(&self, unknown: Option<Unknown>) -> BudgetStatus {
+        unknown.map_or(BudgetStatus::Exceeded, BudgetStatus::Unknown)
     }
 
-    /// Unknown if the recording does not start at the program's beginning.
-    fn lacks_events(&self) -> Option<Unknown> {
-        self.lacks_history().or(self.lost_events().then_some(Unknown::EventsDropped))
+    /// Unknown if an event of an unknown kind may be a failed request: it has a size, but no address.
+    fn has_unknown_events(&self) -> Option<Unknown> {
+        let mut events = self.history.device().events.iter();
+        let is_unclear = |e: Event| e.action == Action::Unknown && e.address_or_free == 0 && e.size > 0;
+        events.any(is_unclear).then_some(Unknown::UnknownEvents)
     }
 
     /// Unknown if another tool's format has no failed requests.
@@ -321,14 +301,11 @@ impl<'t> Side<'t> {
         self.history.trace().other_allocator().map(|_| Unknown::NoFailedRequests)
     }
 
-    /// Unknown if the peak of reserved bytes is below that of active bytes.
+    /// Unknown if the peak of reserved bytes is below that of active bytes, or events of segments were left out.
     fn lacks_segments(&self, kind: ByteKind) -> Option<Unknown> {
-        let is_incomplete = self.peaks.reserved.bytes < self.peaks.active.bytes;
+        let is_incomplete =
+            self.peaks.reserved.bytes < self.peaks.active.bytes || self.history.quality.skipped.segments();
         (kind == ByteKind::Reserved && is_incomplete).then_some(Unknown::NoSegments)
-    }
-
-    fn lost_events(&self) -> bool {
-        self.history.quality.probably_overflowed || self.history.quality.attached
     }
 
     /// Unknown if there are allocations but none was recorded with a stack.

@@ -21,6 +21,7 @@
 //! - `samples`: the same questions about logs of samples.
 //! - `diff`: two recordings.
 //! - `summary`: everything about one device, or about an interval.
+//! - `known`: what a recording shows for certain although a part may be missing.
 //! - `budget`: limits that a recording must keep.
 
 mod basics;
@@ -31,6 +32,7 @@ mod estimates;
 mod findings;
 mod groups;
 mod history;
+mod known;
 mod operators;
 mod regions;
 mod replay;
@@ -41,7 +43,7 @@ mod summary;
 mod timeline;
 
 pub use basics::{Both, Side, at_once};
-pub use budget::{Budget, BudgetCheck, BudgetStatus, DeviceVerdict, Growth, HighWater, Measured, Unknown};
+pub use budget::{Budget, BudgetCheck, DeviceVerdict, Growth, HighWater, Measured};
 pub use categories::{
     AllocationCategories, Basis, CATEGORY_RULES, CategoryRule, Evidence, Reason, ReasonGroup,
 };
@@ -75,6 +77,7 @@ pub use history::{
     LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, RecordedAllocation, Recorder, RecordingFacts,
     ReservedRange, SkippedActions, Walk, When, event_times, for_each_with_pool,
 };
+pub use known::{BudgetStatus, KnownBytes, Unknown};
 pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMemory};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{

@@ -43,7 +43,7 @@ use vramscope::report::Shown;
 pub use args::names_another_format;
 
 /// Runs the command with these arguments (the first is the program name) and returns its exit code: 0 for success, 1 for a finding that
-/// the user asked to check, 2 for an error. An invalid command line and a request for help exit the process.
+/// the user asked to check, 2 for an error, 3 if it is unknown whether there is a finding. An invalid command line and a request for help exit the process.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let cli = Cli::try_parse_from(&arguments).unwrap_or_else(|e| refuse(&e, &arguments));
@@ -101,6 +101,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     match result {
         Ok(Found::Nothing) => 0,
         Ok(Found::Something) => 1,
+        Ok(Found::Unknown) => 3,
         Err(e) => {
             say(&format!("error: {e:#}"));
             2
@@ -113,6 +114,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
 enum Found {
     Nothing,
     Something,
+    /// A missing part of a recording could change the answer.
+    Unknown,
 }
 
 /// Prints the error or the help of the argument parser, and exits. The parser's messages repeat arguments unchanged, so arguments with

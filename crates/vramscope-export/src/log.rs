@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use hashbrown::HashMap;
 use vramscope_analysis::{History, Moment};
 use vramscope_trace::formats::log::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
-use vramscope_trace::{Action, DeviceKind, FrameId, SegmentKind, StackId, Trace};
+use vramscope_trace::{Action, DeviceKind, DeviceTrace, FrameId, SegmentKind, StackId, Trace};
 
 use crate::error::ExportError;
 use crate::source::Source;
@@ -51,7 +51,11 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
         }
         log.flush_if_full()?;
     }
-    log.log.finish()?;
+    if trace.ends_early {
+        log.log.flush()?;
+    } else {
+        log.log.finish()?;
+    }
     Ok(events)
 }
 
@@ -96,6 +100,7 @@ impl<W: Write> Log<'_, W> {
         let kinds: HashMap<_, _> =
             history.reserved.iter().map(|r| ((r.from, r.address), (r.kind, r.pool))).collect();
         for (number, e) in device.events.iter().enumerate() {
+            self.lose_at(device, number);
             let tags = trace.tags.get(e.tags);
             let text = |id| trace.strings.get(id);
             let block_size = match e.action {
@@ -127,7 +132,15 @@ impl<W: Write> Log<'_, W> {
             });
             self.flush_if_full()?;
         }
+        self.lose_at(device, device.events.len());
         Ok(())
+    }
+
+    /// Marks that events of a device are missing before the one at this position.
+    fn lose_at(&mut self, device: &DeviceTrace, position: usize) {
+        if device.gap.as_ref().is_some_and(|gap| [gap.start, gap.end].contains(&position)) {
+            self.log.lose();
+        }
     }
 
     fn flush_if_full(&mut self) -> io::Result<()> {
@@ -169,6 +182,20 @@ mod tests {
     use vramscope_trace::formats;
 
     use crate::{ExportError, ExportFormat, ExportOptions, Source, testing, write};
+
+    #[test]
+    fn a_log_keeps_what_is_missing() {
+        let mut trace = (*testing::two_devices()).clone();
+        let events = trace.devices[1].events.len();
+        (trace.devices[0].gap, trace.devices[1].gap, trace.ends_early) =
+            (Some(1..2), Some(events..events), true);
+        let (log, _) = testing::export(&Arc::new(trace), ExportFormat::Log, &ExportOptions::default());
+        let read = formats::read(&log[..]).unwrap().trace;
+        assert!(read.ends_early);
+        assert_eq!(read.devices[0].gap.as_ref().map(|gap| gap.start), Some(1));
+        // Places of the file that are damaged before a device's first event may have had its events, too.
+        assert_eq!(read.devices[1].gap, Some(0..events));
+    }
 
     #[test]
     fn a_log_keeps_events_and_the_end_state() {

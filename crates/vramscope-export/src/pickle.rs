@@ -22,6 +22,7 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
         process: None,
         accesses: None,
         operators: None,
+        ends_early: whole.ends_early,
         devices: source.devices().cloned().collect(),
         kind: whole.kind,
         records_host: false,

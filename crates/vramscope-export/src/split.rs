@@ -147,6 +147,7 @@ impl Split {
             annotations: self.annotations(part),
             process: None,
             accesses: None,
+            ends_early: whole.ends_early && part + 1 == self.parts(),
             operators: None,
         }
     }
@@ -274,6 +275,12 @@ fn cut(history: &History, range: Range<usize>) -> DeviceTrace {
         part.overflowed = whole.overflowed;
         part.start_blocks.clone_from(&whole.start_blocks);
     }
+    let before = if has_segments(history) { 0 } else { repeated(history, &range, None).len() };
+    part.gap = whole.gap.as_ref().filter(|gap| gap.start <= range.end && gap.end >= range.start).map(|gap| {
+        let [start, end] =
+            [gap.start, gap.end].map(|at| at.clamp(range.start, range.end) - range.start + before);
+        start..end
+    });
     if !has_segments(history) {
         let first_time = range.clone().next().and_then(|event| whole.events.time(event));
         part.events = repeated(history, &range, first_time).into_iter().collect();
@@ -346,6 +353,19 @@ mod tests {
         let read = formats::read(&pickle[..]).unwrap();
         assert!(*read.trace == *part && read.notices.to_string().is_empty(), "{}", read.notices);
         read.trace
+    }
+
+    #[test]
+    fn parts_lack_what_the_whole_lacks_there() {
+        let mut trace = (*program()).clone();
+        let all = trace.devices[0].events.len();
+        (trace.devices[0].gap, trace.ends_early) = (Some(1..all - 1), true);
+        let split = split(&Arc::new(trace), SplitBy::Events(all.div_ceil(2))).unwrap();
+        let parts: Vec<_> = (0..split.parts()).map(|part| read(&split.part(part))).collect();
+        let gaps: Vec<_> = parts.iter().map(|part| part.devices[0].gap.clone()).collect();
+        let first = parts[0].devices[0].events.len();
+        assert_eq!(gaps, [Some(1..first), Some(0..all - first - 1)]);
+        assert_eq!(parts.iter().map(|part| part.ends_early).collect::<Vec<_>>(), [false, true]);
     }
 
     /// Blocks of the small and the large pool, one with a remainder that is not split off, and one that waits for another stream.

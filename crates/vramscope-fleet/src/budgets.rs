@@ -30,16 +30,23 @@ pub struct Verdict {
 }
 
 /// Whether a budget is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BudgetStatus"))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The budget is kept.
     Kept,
-    /// The budget is exceeded.
-    Exceeded,
     /// The recordings do not show whether the budget is kept.
     Unknown,
+    /// The budget is exceeded.
+    Exceeded,
+}
+
+impl Status {
+    /// The status of several budgets: exceeded if one is exceeded, else unknown if one is unknown; `None` without budgets.
+    pub fn of_all(verdicts: &[Verdict]) -> Option<Self> {
+        verdicts.iter().map(|verdict| verdict.status).max()
+    }
 }
 
 impl Budgets {
@@ -53,13 +60,20 @@ impl Budgets {
 
 fn peak(fleet: &Fleet, limit: u64) -> Verdict {
     let read = fleet.ranks.iter().filter_map(|row| Some((row.rank.number, row.summary.as_ref().ok()?)));
-    let above: Vec<u64> =
-        read.filter(|(_, s)| s.peak_allocated.bytes > limit).map(|(rank, _)| rank).collect();
+    let (mut above, mut unclear) = (Vec::new(), Vec::new());
+    for (rank, summary) in read {
+        // A missing part changes neither a limit that is exceeded without it, nor one that is kept whatever it contains.
+        if summary.peak_at_least > limit {
+            above.push(rank);
+        } else if summary.peak_at_most.is_none_or(|most| most > limit) {
+            unclear.push(rank);
+        }
+    }
     let limit = format!("--max-peak {}", bytes(limit));
     let highest = fleet.peak_allocated.map_or_else(String::new, |spread| {
         format!("the highest peak is {} on rank {}", bytes(spread.highest.bytes), spread.highest.rank)
     });
-    let why = unknown(fleet);
+    let why = unknown(fleet, &unclear);
     let (status, text) = match (above.is_empty(), why) {
         (false, _) => {
             let those = ranks(&above);
@@ -90,9 +104,16 @@ fn imbalance(fleet: &Fleet, limit: f64) -> Verdict {
         _ => (0.0, "no recording could be read".to_owned()),
     };
     let limit_text = format!("--max-imbalance {limit}%");
-    let (status, text) = match unknown(fleet) {
-        _ if percent > limit => (Status::Exceeded, format!("{what}; more than {limit_text}")),
-        Some(why) => (Status::Unknown, format!("{what}, within {limit_text}, but {why}")),
+    let is_above = percent > limit;
+    let (status, text) = match unknown(fleet, &fleet.peaks_not_known) {
+        // A peak that is not known may be the highest, or change the mean.
+        _ if is_above && fleet.peaks_not_known.is_empty() => {
+            (Status::Exceeded, format!("{what}; more than {limit_text}"))
+        }
+        Some(why) => {
+            let compared = if is_above { "more than" } else { "within" };
+            (Status::Unknown, format!("{what}, {compared} {limit_text}, but {why}"))
+        }
         None => (Status::Kept, format!("{what}, within {limit_text}")),
     };
     let highest =
@@ -100,13 +121,13 @@ fn imbalance(fleet: &Fleet, limit: f64) -> Verdict {
     Verdict { budget: "max-imbalance", status, ranks: highest.into_iter().collect(), text }
 }
 
-/// Ranks that may exceed a budget without a recording that shows it, as a clause.
-fn unknown(fleet: &Fleet) -> Option<String> {
+/// Ranks that may exceed a budget without a recording that shows it, as a clause. `unclear` are those whose recordings lack events.
+fn unknown(fleet: &Fleet, unclear: &[u64]) -> Option<String> {
     let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
     let reasons = [
         (unread.as_slice(), "that could not be read"),
         (fleet.missing_ranks.as_slice(), "without a recording"),
-        (fleet.peaks_not_known.as_slice(), "recorded without the beginning"),
+        (unclear, "whose recordings lack events"),
     ];
     let told: Vec<String> = reasons
         .into_iter()

@@ -26,6 +26,8 @@ pub struct FleetJson<'f> {
     notes: &'f [String],
     /// Whether all budgets are kept; false if one is unknown; null if none was set.
     kept: Option<bool>,
+    /// `exceeded` if a budget is exceeded, else `unknown` if one is unknown, else `kept`; null if none was set.
+    status: Option<Status>,
     budgets: &'f [Verdict],
     rank_count: usize,
     read_count: usize,
@@ -49,7 +51,7 @@ pub struct FleetJson<'f> {
     fragmentation: Option<&'f UnusedOfFleet>,
     card: Option<Card>,
     mixed: &'f Mixed,
-    /// Ranks whose oldest events were probably dropped, or that have no events.
+    /// Ranks whose recordings lack events, so that their peaks may have been others.
     peaks_not_known: &'f [u64],
     /// Ranks whose allocated bytes are partly inferred.
     not_exact: &'f [u64],
@@ -69,6 +71,7 @@ impl<'f> FleetJson<'f> {
             ranks_by: rule,
             notes,
             kept: (!verdicts.is_empty()).then_some(kept),
+            status: Status::of_all(verdicts),
             budgets: verdicts,
             rank_count: fleet.rank_count,
             read_count: fleet.read_count,

@@ -14,7 +14,7 @@ use vramscope_report::{Advice, Trust};
 use vramscope_trace::Notices;
 
 /// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,10 @@ pub struct RankSummary {
     pub program: Program,
     /// The accuracy of the numbers.
     pub quality: Quality,
+    /// The peak of allocated bytes is at least this, although parts of the recording may be missing.
+    pub peak_at_least: u64,
+    /// The peak of allocated bytes is at most this; `None` if the missing parts may have any number of bytes.
+    pub peak_at_most: Option<u64>,
     /// Whether the recording states that its ring buffer dropped the oldest events.
     pub overflowed: bool,
     /// The program that made the recording.

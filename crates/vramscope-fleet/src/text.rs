@@ -326,7 +326,7 @@ impl Page<'_, '_> {
     fn trust(&mut self) {
         let fleet = self.fleet;
         let doubts = [
-            (&fleet.peaks_not_known, "the beginning was not recorded, so the peak may have been higher"),
+            (&fleet.peaks_not_known, "not all events were recorded, so the peak may have been another"),
             (&fleet.not_exact, "sizes are partly inferred; `vramscope report` of the recording shows why"),
             (
                 &fleet.several_devices,

@@ -131,6 +131,15 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> Strin
         Unknown::NoFailedRequests => {
             "Check the exit code of the program, or record it with `vramscope run`.".to_owned()
         }
+        Unknown::Damaged | Unknown::Contradictions => {
+            "Copy the file again from where it was written, or record the run again.".to_owned()
+        }
+        Unknown::EndsEarly => {
+            "The program was killed or is still running. Record a run that ends, and check its exit code.".to_owned()
+        }
+        Unknown::CountedMore => format!("Record the run again with {}.", larger(recorder)),
+        Unknown::UnknownEvents => "Check the exit code of the program, or update vramscope.".to_owned(),
+        Unknown::BaselineIncomplete => "Copy or record the baseline again.".to_owned(),
         Unknown::NoSegments => {
             format!("Set a limit on allocated bytes instead, with {}.", advice.option("max-peak"))
         }

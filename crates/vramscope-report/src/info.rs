@@ -8,6 +8,7 @@ use vramscope_basics::units::{count, counted};
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, Events};
 
+use crate::report::limitations::DamageJson;
 use crate::shown::Shown;
 use crate::text::lines::BOLD;
 use crate::text::page::format_of;
@@ -21,6 +22,12 @@ pub struct InfoJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     pickle_protocol: Option<u8>,
     compression: &'static str,
+    /// Damaged places of the file; null if there are none.
+    damage: Option<DamageJson>,
+    /// Bytes of an incomplete write at the end of the file.
+    cut_off_bytes: u64,
+    /// Whether the recording ends before the program did: it was killed or is still running, or the file was cut.
+    ends_early: bool,
     generation: Option<&'static str>,
     features: Vec<&'static str>,
     devices: Vec<InfoDeviceJson>,
@@ -70,6 +77,9 @@ impl InfoJson {
                 _ => None,
             },
             compression: recording.compression.name(),
+            damage: DamageJson::of(recording),
+            cut_off_bytes: recording.notices.cut_off_bytes,
+            ends_early: trace.ends_early,
             // A log does not contain the generation of PyTorch's format.
             generation: (!matches!(recording.format, Format::Log { .. })).then_some(facts.generation),
             features: facts.features.clone(),
@@ -92,6 +102,17 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
         let _ = writeln!(out, "  {name:<11} {value}");
     };
     line("format", format_of(recording));
+    let notices = &recording.notices;
+    if notices.damage.places > 0 {
+        line("damage", notices.damage.to_string());
+    }
+    if trace.ends_early {
+        let cut = match notices.cut_off_bytes {
+            0 => "without its end".to_owned(),
+            bytes => format!("in an incomplete write of {}", counted(bytes, "byte")),
+        };
+        line("ends", cut);
+    }
     // A log does not contain the generation of PyTorch's format.
     if !matches!(recording.format, Format::Log { .. }) {
         line("age", facts.generation.to_owned());

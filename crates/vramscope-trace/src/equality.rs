@@ -37,7 +37,8 @@ impl PartialEq for Trace {
                 (a, b) => a.is_none() && b.is_none(),
             }
             && devices(&self.devices, &other.devices)
-            && (self.kind, self.records_host) == (other.kind, other.records_host)
+            && (self.kind, self.records_host, self.ends_early)
+                == (other.kind, other.records_host, other.ends_early)
             && match (&self.annotations, &other.annotations) {
                 (Some(a), Some(b)) => annotations(a, b),
                 (a, b) => a.is_none() && b.is_none(),
@@ -126,8 +127,8 @@ impl<'t> Translation<'t> {
     }
 
     fn device(&self, a: &DeviceTrace, b: &DeviceTrace) -> bool {
-        (a.device, a.overflowed, a.max_entries, a.total_bytes)
-            == (b.device, b.overflowed, b.max_entries, b.total_bytes)
+        (a.device, a.overflowed, a.max_entries, a.total_bytes, &a.gap)
+            == (b.device, b.overflowed, b.max_entries, b.total_bytes, &b.gap)
             && a.events.len() == b.events.len()
             && a.segments.len() == b.segments.len()
             && a.blocks.len() == b.blocks.len()

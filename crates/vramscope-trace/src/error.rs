@@ -104,9 +104,6 @@ pub enum ReadError {
     /// The program was built without the feature `zstd` of `vramscope-trace`.
     #[error("this program was built without zstd support; decompress the file first: zstd -d")]
     WithoutZstd,
-    /// The program was built without the feature `csv` of `vramscope-trace`.
-    #[error("this program was built without support for CSV logs of samples; write the log as JSON Lines")]
-    WithoutCsv,
     /// The decompressed data is larger than any recording's.
     #[error(
         "the {name} data expands to more than {most} bytes, more than any recording does; if you trust the file, decompress it first and read the result"

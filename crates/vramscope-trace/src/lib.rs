@@ -77,7 +77,7 @@ pub use end_state::{Block, BlockState, Segment, SegmentKind};
 pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, LaunchId, StackId, StringId, StringListId, TagsId};
-pub use notices::{Notices, RecordKind, ValueKind};
+pub use notices::{Damage, Notices, RecordKind, ValueKind};
 pub use operators::{LaneKind, Launch, MemoryChange, OperatorLane, OperatorSpan, OperatorTrace, SpanAt};
 pub use process::{DriverEvent, DriverMemory, HostReading, LogCut, LogFact, MemoryReading, ProcessEvents};
 pub use purpose::{Category, Phase, Purpose};

@@ -27,13 +27,53 @@ pub struct Notices {
     pub conf: Option<String>,
     /// Whether there are bytes after the end of the pickle.
     pub trailing_bytes: bool,
-    /// Bytes of an incomplete write at the end of a log.
+    /// Bytes of an incomplete write at the end of the file.
     pub cut_off_bytes: u64,
+    /// Damaged places before the end of the file.
+    #[serde(default)]
+    pub damage: Damage,
     /// Ignored bytes of a log because another run wrote into its file: the bytes of that run, and bytes that are meaningless without
     /// the overwritten ones.
     pub foreign_bytes: u64,
     /// Whether a log was not closed: its program was killed or is still running.
     pub unclosed: bool,
+}
+
+/// Damaged places of a file. The readable data behind them is in the [`Trace`](crate::Trace), which also has the positions where events
+/// may be missing ([`DeviceTrace::gap`](crate::DeviceTrace::gap)).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// Number of places.
+    pub places: u64,
+    /// Bytes of all places. A place has none if other data shows that something is missing there.
+    pub bytes: u64,
+    /// Offset of the first place in bytes.
+    pub first: u64,
+}
+
+impl Damage {
+    /// Adds a place.
+    pub(crate) fn add(&mut self, offset: u64, bytes: u64) {
+        if self.places == 0 {
+            self.first = offset;
+        }
+        self.places += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { places, bytes, first } = self;
+        match places {
+            1 => write!(f, "the file is damaged at byte {first}")?,
+            _ => write!(f, "the file is damaged at {places} places, the first at byte {first}")?,
+        }
+        if *bytes > 0 {
+            write!(f, ": {bytes} bytes cannot be read")?;
+        }
+        write!(f, "; events may be missing")
+    }
 }
 
 impl Notices {
@@ -185,6 +225,9 @@ impl fmt::Display for Notices {
         }
         if self.trailing_bytes {
             writeln!(f, "ignored the bytes after the end of the pickle")?;
+        }
+        if self.damage.places > 0 {
+            writeln!(f, "{}", self.damage)?;
         }
         if self.cut_off_bytes > 0 {
             writeln!(f, "ignored the last {} bytes, an incomplete write", self.cut_off_bytes)?;

@@ -1,5 +1,6 @@
 //! [`Trace`]: one recording.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::accesses::Accesses;
@@ -43,6 +44,8 @@ pub struct Trace {
     pub process: Option<ProcessEvents>,
     /// Accesses of allocations, in recordings on a phantom GPU that have them.
     pub accesses: Option<Accesses>,
+    /// Whether the recording ends before the recorded program did: its last write is incomplete, or the recorder did not close it.
+    pub ends_early: bool,
     /// A trace of `torch.profiler` that a log has, compressed with gzip.
     /// [`Reader::read_operators`](crate::formats::Reader::read_operators) reads it.
     pub operators: Option<Arc<[u8]>>,
@@ -106,6 +109,12 @@ pub struct DeviceTrace {
     /// Size of the device in bytes, as the driver reports it. Only recorders of this project write it (`device_total_bytes`); PyTorch's
     /// snapshots lack it.
     pub total_bytes: Option<u64>,
+    /// Highest allocated bytes that the recorder counted by itself, in formats that have its count at each event. If events are missing,
+    /// it may be higher than the bytes of all events.
+    pub counted_peak: Option<u64>,
+    /// Where events are missing because the file is damaged: before the event at `start`, before the one at `end`, and possibly between
+    /// them. The number of events is the position after the last event. `None` if no event is missing.
+    pub gap: Option<Range<usize>>,
     /// Segments at the time of the snapshot, in address order.
     pub segments: Vec<Segment>,
     /// Blocks of all segments, concatenated.

@@ -19,7 +19,9 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use vramscope_basics::count_steps;
 use vramscope_engine::Policy;
-use vramscope_trace::{Action, Block, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
+use vramscope_trace::{
+    Action, Block, BlockState, DeviceTrace, OtherAllocator, Segment, SegmentKind, StackId, TagsId, Trace,
+};
 
 use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::{Moment, When};
@@ -123,6 +125,19 @@ pub struct Quality {
     pub segment_contradictions: usize,
     /// Number of live blocks whose size in the end state differs from the size that follows from the events.
     pub size_mismatches: usize,
+    /// Number of sizes that contradict each other: of an allocation and its free, of a live allocation and its block in the end state, and
+    /// of a segment and its blocks. The recorder writes equal ones, so the file was changed.
+    #[serde(default)]
+    pub size_contradictions: usize,
+    /// Bytes that peaks may be too high by: of allocations that a missing event ended, and of sizes that contradict each other.
+    #[serde(default)]
+    pub contradictory_bytes: u64,
+    /// The file is damaged, and events may be missing there ([`DeviceTrace::gap`]).
+    #[serde(default)]
+    pub damaged: bool,
+    /// The recording ends before the program did ([`Trace::ends_early`]).
+    #[serde(default)]
+    pub ends_early: bool,
     /// The file names no allocator settings; PyTorch's defaults were assumed.
     pub settings_assumed: bool,
     /// Requests were seen from outside of the allocator: their sizes are those of blocks, so requested bytes are unknown, and all streams
@@ -229,12 +244,15 @@ impl History {
             policy,
             quality: Quality {
                 segment_contradictions: reserved.contradictions,
+                size_contradictions: reserved.resized,
                 settings_assumed: trace.settings.is_none() && !device.events.is_empty() && !device.is_host(),
                 skipped,
                 seen_from_outside: trace.process.is_some(),
                 older_allocations: older_allocations(trace, device),
                 attached: process.is_some_and(|process| process.attached_us.is_some()),
                 stacks_from: process.and_then(|process| process.stacks_from),
+                damaged: device.gap.is_some(),
+                ends_early: trace.ends_early,
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),
@@ -395,6 +413,7 @@ impl History {
         let at_start: HashMap<u64, &Block> =
             device.start_blocks.iter().flatten().map(|b| (b.address, b)).collect();
         let mut latest: HashMap<u64, u32> = HashMap::new();
+        let mut sizes = Agreement::default();
         for (number, e) in events.iter().enumerate() {
             let now = Moment::after(number);
             let (freed, to) = match e.action {
@@ -420,6 +439,7 @@ impl History {
                             old.to = now;
                             old.freed = old.freed.min(now);
                             self.quality.lost_events += 1;
+                            self.quality.contradictory_bytes += old.requested;
                             self.unrecorded.push((now, old_id));
                         }
                     }
@@ -438,8 +458,16 @@ impl History {
             let id = match known.map(|id| (id, self.allocations[id as usize].to)) {
                 Some((id, Moment::NEVER)) => {
                     let a = &mut self.allocations[id as usize];
+                    let is_requested = a.freed != Moment::NEVER;
+                    // Its free was requested twice, or completed without a request.
+                    self.quality.lost_events += usize::from(match e.action {
+                        Action::FreeRequested => is_requested,
+                        Action::FreeCompleted => !is_requested && records_requests,
+                        _ => false,
+                    });
                     a.freed = a.freed.min(freed);
                     a.to = to;
+                    sizes.compare(a.requested, e.size);
                     id
                 }
                 // It was allocated before recording began. If the address was used and freed since, the allocation event is
@@ -448,6 +476,7 @@ impl History {
                     let from = other.map_or(Moment::START, |(_, ended)| ended);
                     if other.is_some() {
                         self.quality.lost_events += 1;
+                        self.quality.contradictory_bytes += e.size;
                     }
                     let block = at_start.get(&e.address()).filter(|_| other.is_none());
                     // A completion without a request was requested before recording began.
@@ -484,7 +513,21 @@ impl History {
             };
             self.subjects.push(id);
         }
+        self.note_sizes(&sizes);
+        if trace.other_allocator() == Some(OtherAllocator::Rmm) {
+            // A log of RMM begins with its resource, so it has the allocation of each free.
+            self.quality.lost_events += self.allocations.iter().filter(|a| a.is_preexisting()).count();
+        }
         latest
+    }
+
+    /// Counts sizes that contradict each other.
+    fn note_sizes(&mut self, sizes: &Agreement) {
+        // Some recorders write other sizes in frees, or in the end state: then most differ.
+        if sizes.differ <= sizes.same {
+            self.quality.size_contradictions += sizes.differ;
+            self.quality.contradictory_bytes += sizes.difference;
+        }
     }
 
     fn push(&mut self, a: RecordedAllocation) -> u32 {
@@ -495,7 +538,9 @@ impl History {
 
     /// Adds live blocks of the end state that no event mentions, and counts disagreements between trace and end state.
     fn join_end_state(&mut self, device: &DeviceTrace, latest: &HashMap<u64, u32>) {
+        let (mut sizes, mut sums) = (Agreement::default(), Agreement::default());
         for segment in &device.segments {
+            sums.compare_sums(device, segment);
             for block in device.blocks_of(segment).iter().filter(|b| b.state.is_active()) {
                 match latest.get(&block.address).map(|&id| &mut self.allocations[id as usize]) {
                     None => {
@@ -514,7 +559,10 @@ impl History {
                             size_inferred: false,
                         });
                     }
-                    Some(a) if a.to == Moment::NEVER => a.size = block.size,
+                    Some(a) if a.to == Moment::NEVER => {
+                        a.size = block.size;
+                        sizes.compare(a.requested, block.requested_size);
+                    }
                     Some(_) => {
                         self.quality.end_state_disagreements += 1;
                         self.quality.end_state_disagreement_bytes += block.size;
@@ -522,6 +570,8 @@ impl History {
                 }
             }
         }
+        self.note_sizes(&sizes);
+        self.note_sizes(&sums);
         if device.segments.is_empty() {
             return;
         }
@@ -682,6 +732,41 @@ impl History {
         let was_recorded =
             |a: &RecordedAllocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
         is_round && !self.quality.skipped.contains(Action::Alloc) && self.allocations.iter().any(was_recorded)
+    }
+}
+
+/// How many pairs of sizes that should be equal are so.
+#[derive(Default)]
+struct Agreement {
+    same: usize,
+    differ: usize,
+    /// Sum of the differences in bytes.
+    difference: u64,
+}
+
+impl Agreement {
+    fn compare(&mut self, a: u64, b: u64) {
+        if a == b {
+            self.same += 1;
+        } else {
+            self.differ += 1;
+            self.difference += a.abs_diff(b);
+        }
+    }
+
+    /// Compares the sums of a segment with its blocks.
+    fn compare_sums(&mut self, device: &DeviceTrace, segment: &Segment) {
+        let blocks = device.blocks_of(segment);
+        let sum = |is: fn(BlockState) -> bool, size: fn(&Block) -> u64| -> u64 {
+            blocks.iter().filter(|b| is(b.state)).map(size).sum()
+        };
+        self.compare(segment.total_size, sum(|_| true, |b| b.size));
+        for (recorded, blocks) in [
+            (segment.allocated_size, sum(|state| state == BlockState::ActiveAllocated, |b| b.size)),
+            (segment.active_size, sum(BlockState::is_active, |b| b.size)),
+        ] {
+            recorded.into_iter().for_each(|recorded| self.compare(recorded, blocks));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `allocations`: [`History`], all allocations with lifetimes and sizes; [`Quality`] counts inconsistencies.
 //! - `lifetime_changes`: begins and ends in time order, for every sweep over lifetimes.
 //! - `counters`: the four counters at every moment, and their peaks.
+//! - `certain`: the bytes that a damaged recording shows for certain.
 //! - `interval`: the allocations and the peak of an interval.
 //! - `segments`: reserved ranges over time, from the end state with every event undone. `segment_events`: the events that change them.
 //! - `layout`: the blocks and holes of the device at one moment.
@@ -15,6 +16,7 @@
 //! - `recording_facts`: the contents of a recording and the releases that could have written it.
 
 mod allocations;
+mod certain;
 mod counters;
 mod end_state;
 mod event_times;

@@ -50,6 +50,8 @@ pub(crate) struct Reserved {
     pub(crate) ranges: Vec<ReservedRange>,
     /// Number of segment events that contradict the end state, such as the release of a range that was never allocated.
     pub(crate) contradictions: usize,
+    /// Number of segments that are larger or smaller at the end than when they were allocated.
+    pub(crate) resized: usize,
 }
 
 /// Ranges by address, without overlaps.
@@ -139,6 +141,9 @@ impl Reserved {
             if is_growth(e.action) {
                 let undone: u64 = set.remove(e.address(), e.size).iter().map(|r| r.size).sum();
                 self.contradictions += usize::from(undone != e.size && known_end);
+                // A missing release takes a whole segment.
+                let is_whole = undone == 0 || undone == e.size || e.action != Action::SegmentAlloc;
+                self.resized += usize::from(!is_whole && known_end);
             } else {
                 let range = from_event(e, tags, policy, Moment::START);
                 self.contradictions += usize::from(!set.add(range));

@@ -105,7 +105,8 @@ fn every_kind_of_bytes_has_its_own_peak() {
 
 #[test]
 fn peaks_include_memory_that_was_live_before_recording() {
-    let blocks = [(0x10_0000, 64 * KIB, 64 * KIB, "active_allocated")];
+    let blocks =
+        [(0x10_0000, 64 * KIB, 64 * KIB, "active_allocated"), (0x20_0000, KIB, KIB, "active_allocated")];
     let events = vec![at_line("alloc", 0x20_0000, KIB, 7)];
     let trace = recording(events, vec![segment(0x10_0000, 2 * MIB, "small", &blocks)], defaults());
     assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB)), BudgetStatus::Kept);
@@ -298,6 +299,117 @@ fn a_budget_is_unknown_if_events_were_dropped() {
     // All events were dropped.
     let none = overflowed(recording(Vec::new(), Vec::new(), defaults()));
     assert_eq!(status(&none, None, Budget::Peak(ALLOCATED, 1)), unknown);
+}
+
+/// A recording of two allocations at its peak of 96 KiB, of which the second is freed, and of a third one.
+fn with_a_peak() -> Arc<Trace> {
+    let events = vec![
+        at_line("alloc", MIB, 64 * KIB, 1),
+        at_line("alloc", 2 * MIB, 32 * KIB, 2),
+        at_line("free_requested", 2 * MIB, 32 * KIB, 2),
+        at_line("free_completed", 2 * MIB, 32 * KIB, 2),
+        at_line("alloc", 3 * MIB, 8 * KIB, 3),
+    ];
+    recording(events, Vec::new(), defaults())
+}
+
+/// The rule for each kind of budget: a part that is missing makes a verdict unknown if it could change it.
+#[test]
+fn a_missing_part_makes_a_verdict_unknown_if_it_could_change_it() {
+    use BudgetStatus::{Exceeded, Kept};
+    let unknown = BudgetStatus::Unknown;
+    let with = |change: fn(&mut Trace)| {
+        let mut trace = with_a_peak();
+        change(Arc::make_mut(&mut trace));
+        trace
+    };
+    let resized = |size: u64, free: u64| {
+        let mut events = vec![at_line("alloc", MIB, 64 * KIB, 1), at_line("alloc", 2 * MIB, 32 * KIB, 2)];
+        events.push(at_line("free_completed", 2 * MIB, 32 * KIB, 2));
+        events.push(at_line("alloc", 3 * MIB, size, 3));
+        events.push(at_line("free_completed", 3 * MIB, free, 3));
+        recording(events, Vec::new(), defaults())
+    };
+    let gap = |start: usize, end: usize| {
+        let mut trace = with_a_peak();
+        Arc::make_mut(&mut trace).devices[0].gap = Some(start..end);
+        trace
+    };
+    let freed_twice = {
+        let twice = || at_line("free_completed", 2 * MIB, 32 * KIB, 2);
+        let events =
+            [at_line("alloc", MIB, 64 * KIB, 1), at_line("alloc", 2 * MIB, 32 * KIB, 2), twice(), twice()];
+        recording(events.to_vec(), Vec::new(), defaults())
+    };
+    let dropped = unknown(Unknown::EventsDropped);
+    let [damaged, early, wrong] =
+        [Unknown::Damaged, Unknown::EndsEarly, Unknown::Contradictions].map(BudgetStatus::Unknown);
+    // Limits on the peak at it, right below it, and far below it; on leaks; on failed requests.
+    for (missing, trace, expected) in [
+        ("nothing", with_a_peak(), [Kept, Exceeded, Exceeded, Kept, Kept]),
+        ("the first events", overflowed(with_a_peak()), [dropped, Exceeded, Exceeded, dropped, dropped]),
+        ("the last events", with(|t| t.ends_early = true), [early, Exceeded, Exceeded, early, early]),
+        // The block that is never freed may have been freed in the gap, and is certain up to there.
+        ("between the allocations", gap(1, 1), [damaged, damaged, Exceeded, damaged, damaged]),
+        ("before all", gap(0, 0), [damaged, Exceeded, Exceeded, damaged, damaged]),
+        ("after the peak", gap(2, 2), [damaged, Exceeded, Exceeded, damaged, damaged]),
+        ("after the last event", gap(5, 5), [damaged, Exceeded, Exceeded, damaged, damaged]),
+        ("anywhere", gap(0, 5), [damaged, damaged, damaged, damaged, damaged]),
+        ("half of a size", resized(16 * KIB, 32 * KIB), [wrong, wrong, Exceeded, wrong, wrong]),
+        ("a wrong bit of a size", resized(40 * KIB, 8 * KIB), [wrong, wrong, Exceeded, wrong, wrong]),
+        ("an allocation", freed_twice, [wrong, wrong, Exceeded, wrong, wrong]),
+    ] {
+        let budgets = [
+            Budget::Peak(ALLOCATED, 96 * KIB),
+            Budget::Peak(ALLOCATED, 96 * KIB - 1),
+            Budget::Peak(ALLOCATED, 40 * KIB),
+            Budget::NoLeaks,
+            Budget::NoOoms,
+        ];
+        let found: Vec<_> = check(&trace, None, &budgets).verdicts.iter().map(|v| v.status).collect();
+        assert_eq!(found, expected, "{missing}");
+    }
+    // A failed request that was read happened.
+    let mut failed = recording(vec![at_line("oom", 0, 2 * MIB, 5)], Vec::new(), defaults());
+    let trace = Arc::make_mut(&mut failed);
+    (trace.devices[0].gap, trace.ends_early) = (Some(0..1), true);
+    assert_eq!(status(&failed, None, Budget::NoOoms), Exceeded);
+}
+
+#[test]
+fn the_recorders_own_count_is_a_lower_bound() {
+    let mut trace = with_a_peak();
+    Arc::make_mut(&mut trace).devices[0].counted_peak = Some(100 * KIB);
+    let more = BudgetStatus::Unknown(Unknown::CountedMore);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 100 * KIB)), BudgetStatus::Kept);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 99 * KIB)), more);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 95 * KIB)), BudgetStatus::Exceeded);
+}
+
+#[test]
+fn a_failed_request_may_be_an_event_of_an_unknown_kind() {
+    let mut unclear = at_line("oom", 0, 2 * MIB, 5);
+    unclear["action"] = json!("oon");
+    let trace = recording(vec![at_line("alloc", MIB, KIB, 1), unclear], Vec::new(), defaults());
+    assert_eq!(status(&trace, None, Budget::NoOoms), BudgetStatus::Unknown(Unknown::UnknownEvents));
+    let other = recording(vec![at_line("segment_move", MIB, KIB, 1)], Vec::new(), defaults());
+    assert_eq!(status(&other, None, Budget::NoOoms), BudgetStatus::Kept);
+}
+
+#[test]
+fn a_damaged_baseline_allows_what_it_allows_for_certain() {
+    let (whole, growth) = (with_a_peak(), Budget::Growth(ALLOCATED, Growth::Bytes(0)));
+    let incomplete = BudgetStatus::Unknown(Unknown::BaselineIncomplete);
+    let mut damaged = with_a_peak();
+    Arc::make_mut(&mut damaged).devices[0].gap = Some(1..1);
+    // It was certainly 64 KiB high, and nobody knows how much more.
+    for (bytes, expected) in [(64 * KIB, BudgetStatus::Kept), (65 * KIB, incomplete), (1 << 40, incomplete)] {
+        assert_eq!(status(&lines(&[(1, bytes)]), Some(&damaged), growth), expected, "{bytes}");
+    }
+    let mut early = with_a_peak();
+    Arc::make_mut(&mut early).ends_early = true;
+    assert_eq!(status(&whole, Some(&early), growth), BudgetStatus::Kept);
+    assert_eq!(status(&lines(&[(1, 97 * KIB)]), Some(&early), growth), incomplete);
 }
 
 #[test]

@@ -25,7 +25,7 @@ const ROWS: usize = 5;
   vramscope check snapshot.pickle --baseline main.pickle --max-growth 5%
   vramscope check snapshot.pickle --max-reserved 44GiB --junit memory.xml
 
-Exit code 1: a budget is exceeded, or the recording cannot show whether it is kept."
+Exit code 1: a budget is exceeded. Exit code 3: none is, but the recording cannot show whether all are kept."
 )]
 pub(crate) struct CheckArgs {
     /// A recording, as for `report`; `-` is standard input
@@ -61,9 +61,12 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     let answers = session
         .check(&args.request, baseline.as_ref(), &Cancel::default())
         .map_err(super::about(session.name()))?;
-    let kept = answers.devices.iter().all(BudgetCheck::keeps_all);
     write(args, &answers)?;
-    Ok(if kept { Found::Nothing } else { Found::Something })
+    Ok(match answers.devices.as_slice() {
+        devices if devices.iter().any(BudgetCheck::exceeds_one) => Found::Something,
+        devices if devices.iter().all(BudgetCheck::keeps_all) => Found::Nothing,
+        _ => Found::Unknown,
+    })
 }
 
 /// Writes the verdicts in the requested formats.

@@ -18,7 +18,7 @@ use vramscope::session::values::{percent, size};
   vramscope fleet recordings/ --view
   vramscope fleet recordings/ --max-peak 72GiB --max-imbalance 5% --junit memory.xml
 
-Exit code 1: a budget is exceeded, or the recordings cannot show whether it is kept.")]
+Exit code 1: a budget is exceeded. Exit code 3: none is, but the recordings cannot show whether all are kept.")]
 pub(crate) struct FleetArgs {
     /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
     #[arg(required = true, value_name = "PATH")]
@@ -119,8 +119,11 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     if fleet.read_count == 0 {
         bail!("none of {} could be read", counted(fleet.rank_count as u64, "recording"));
     }
-    let kept = verdicts.iter().all(|verdict| verdict.status == Status::Kept);
-    Ok(if kept { Found::Nothing } else { Found::Something })
+    Ok(match Status::of_all(&verdicts) {
+        None | Some(Status::Kept) => Found::Nothing,
+        Some(Status::Exceeded) => Found::Something,
+        Some(Status::Unknown) => Found::Unknown,
+    })
 }
 
 /// The paths as given on the command line.

@@ -56,7 +56,8 @@ pub struct Fleet {
     pub card: Option<Card>,
     /// Properties that differ between ranks.
     pub mixed: Mixed,
-    /// Ranks whose oldest events were probably dropped, or that have no events: their peaks may have been higher.
+    /// Ranks whose recordings lack events, at the beginning, at the end, where the file is damaged, or all: their peaks may have been
+    /// others.
     pub peaks_not_known: Vec<u64>,
     /// Ranks whose allocated bytes are partly inferred.
     pub not_exact: Vec<u64>,
@@ -133,7 +134,7 @@ impl Fleet {
             fragmentation: causes::unused(&read),
             card: Card::of(&read, card_bytes),
             mixed: Mixed::of(&read),
-            peaks_not_known: those(|s| s.events_dropped() || s.events == 0),
+            peaks_not_known: those(|s| s.peak_at_most != Some(s.peak_allocated.bytes)),
             not_exact: those(|s| !s.is_exact()),
             several_devices: those(|s| !s.other_devices.is_empty()),
             ranks,

@@ -53,6 +53,8 @@ fn summary(lines: &[(&str, u64)]) -> RankSummary {
             files: vec!["train.py".to_owned()],
         },
         quality: Quality::default(),
+        peak_at_least: bytes,
+        peak_at_most: Some(bytes),
         overflowed: false,
         recorder: Recorder::Torch,
         notices: Notices::default(),

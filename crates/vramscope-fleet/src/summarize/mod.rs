@@ -7,8 +7,8 @@ mod program;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    By, DeviceUse, Fragmentation, Frames, History, LeakSuspect, Moment, OomExplanation, Options, Peak,
-    Recorder, Steps, Summary, event_times, largest_request,
+    By, ByteKind, DeviceUse, Fragmentation, Frames, History, KnownBytes, LeakSuspect, Moment, OomExplanation,
+    Options, Peak, Recorder, Steps, Summary, event_times, largest_request,
 };
 use vramscope_report::Names;
 use vramscope_report::out_of_memory::{MainCause, recorded_conf};
@@ -70,6 +70,7 @@ impl Made<'_> {
         let is_another = |d: &&DeviceTrace| d.was_used() && !d.is_host() && d.device != answers.device;
         let times = event_times(device).filter(|times| times.first() < times.last());
         let settings = trace.settings.as_ref().map(AllocatorSettings::in_force);
+        let known = KnownBytes::of_peak(history, ByteKind::Allocated, answers.peaks.allocated.bytes);
         RankSummary {
             format: recording.format.name().to_owned(),
             device: answers.device,
@@ -102,6 +103,8 @@ impl Made<'_> {
                 .map(|settings| settings.in_conf().map(|(key, value)| (key.to_owned(), value)).collect()),
             program: program::of(&names),
             quality: answers.quality,
+            peak_at_least: known.least,
+            peak_at_most: known.most,
             overflowed: names.overflowed(answers.device),
             recorder: Recorder::of(recording),
             notices: recording.notices.clone(),

@@ -13,7 +13,7 @@ use crate::json::stacks::Builder;
 use crate::names::Names;
 use crate::report::holders::HolderJson;
 use crate::report::leaks::LeakJson;
-use crate::report::limitations::QualityJson;
+use crate::report::limitations::{DamageJson, QualityJson};
 use crate::report::out_of_memory::OomJson;
 
 /// The output of `vramscope check --json`.
@@ -25,6 +25,10 @@ pub struct CheckJson {
     baseline: Option<String>,
     /// Whether all budgets are kept; false if one is unknown.
     kept: bool,
+    /// `exceeded` if a budget is exceeded, else `unknown` if one is unknown, else `kept`.
+    status: &'static str,
+    /// Damaged places of the file; null if there are none.
+    damage: Option<DamageJson>,
     devices: Vec<DeviceCheckJson>,
     /// Devices that were used only in the baseline.
     only_in_baseline: Vec<i64>,
@@ -132,6 +136,12 @@ impl CheckJson {
             format: answers.recording.format.name(),
             baseline: answers.baseline.map(str::to_owned),
             kept: answers.devices.iter().all(BudgetCheck::keeps_all),
+            status: match answers.devices.as_slice() {
+                devices if devices.iter().any(BudgetCheck::exceeds_one) => "exceeded",
+                devices if devices.iter().all(BudgetCheck::keeps_all) => "kept",
+                _ => "unknown",
+            },
+            damage: DamageJson::of(answers.recording),
             devices: answers.devices.iter().map(|d| device(&builder, answers, d)).collect(),
             only_in_baseline: answers.only_in_baseline.clone(),
         }
@@ -230,5 +240,11 @@ fn because(why: Unknown) -> &'static str {
         Unknown::BaselineEventsDropped => "baseline_events_dropped",
         Unknown::NoFailedRequests => "no_failed_requests",
         Unknown::NoSegments => "no_segments",
+        Unknown::Damaged => "damaged",
+        Unknown::Contradictions => "contradictions",
+        Unknown::EndsEarly => "ends_early",
+        Unknown::CountedMore => "counted_more",
+        Unknown::UnknownEvents => "unknown_events",
+        Unknown::BaselineIncomplete => "baseline_incomplete",
     }
 }

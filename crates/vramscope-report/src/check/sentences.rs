@@ -54,6 +54,12 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
                 Some(why) => {
                     let seen = match unknown_because {
                         Some(Unknown::EventsDropped) => "in the remaining events",
+                        Some(
+                            Unknown::Damaged
+                            | Unknown::Contradictions
+                            | Unknown::EndsEarly
+                            | Unknown::CountedMore,
+                        ) => "in the recorded events",
                         Some(Unknown::NoSegments) => "in the recorded segments",
                         _ => "when the snapshot was taken",
                     };
@@ -184,5 +190,11 @@ fn unknown(why: Unknown, device: i64, overflowed: bool) -> String {
         }
         Unknown::NoFailedRequests => "failed requests are not read from this format".to_owned(),
         Unknown::NoSegments => "not all reserved memory was recorded".to_owned(),
+        Unknown::Damaged => "the file is damaged, and events may be missing".to_owned(),
+        Unknown::Contradictions => "the recording contradicts itself".to_owned(),
+        Unknown::EndsEarly => "the recording ends before the program did".to_owned(),
+        Unknown::CountedMore => "the recorder counted more bytes than the events have".to_owned(),
+        Unknown::UnknownEvents => "events of an unknown kind may be failed requests".to_owned(),
+        Unknown::BaselineIncomplete => "the baseline is damaged or ends early".to_owned(),
     }
 }

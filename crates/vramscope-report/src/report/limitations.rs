@@ -6,7 +6,8 @@ use vramscope_analysis::{
     Summary,
 };
 use vramscope_basics::units::{bytes, count, counted};
-use vramscope_trace::{Action, Trace};
+use vramscope_trace::formats::Recording;
+use vramscope_trace::{Action, Damage, Trace};
 
 use crate::advice::{Advice, dropped, larger, sentence};
 use crate::shown::Shown;
@@ -26,6 +27,12 @@ pub(crate) struct QualityJson {
     segment_contradictions: usize,
     end_state_disagreements: usize,
     end_state_disagreement_bytes: u64,
+    /// Number of sizes that contradict each other, such as those of an allocation and its free.
+    size_contradictions: usize,
+    /// Whether events may be missing because the file is damaged.
+    damaged: bool,
+    /// Whether the recording ends before the program did: it was killed or is still running, or the file was cut.
+    ends_early: bool,
     settings_assumed: bool,
     /// Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator.
     seen_from_outside: bool,
@@ -46,6 +53,25 @@ pub(crate) struct QualityJson {
     no_segment_events: bool,
 }
 
+/// Damaged places of a file. What follows them was read.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Damage"))]
+pub(crate) struct DamageJson {
+    places: u64,
+    /// Bytes that could not be read.
+    bytes: u64,
+    /// Offset of the first place in bytes.
+    first_byte: u64,
+}
+
+impl DamageJson {
+    /// The damage of a file; `None` if there is none.
+    pub(crate) fn of(recording: &Recording) -> Option<Self> {
+        let Damage { places, bytes, first } = recording.notices.damage;
+        (places > 0).then_some(Self { places, bytes, first_byte: first })
+    }
+}
+
 impl QualityJson {
     pub(crate) fn new(q: &Quality) -> Self {
         Self {
@@ -57,6 +83,9 @@ impl QualityJson {
             segment_contradictions: q.segment_contradictions,
             end_state_disagreements: q.end_state_disagreements,
             end_state_disagreement_bytes: q.end_state_disagreement_bytes,
+            size_contradictions: q.size_contradictions,
+            damaged: q.damaged,
+            ends_early: q.ends_early,
             settings_assumed: q.settings_assumed,
             seen_from_outside: q.seen_from_outside,
             older_allocations: q.older_allocations,
@@ -109,6 +138,19 @@ pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
             "{}; reserved bytes are approximate.",
             segment_contradictions(q.segment_contradictions)
         ));
+    }
+    if q.size_contradictions > 0 {
+        notes.push(format!(
+            "{} other sizes in another place of the recording: the file was changed.",
+            counted_with(q.size_contradictions, "size", "has", "have")
+        ));
+    }
+    if q.damaged {
+        notes.push("The file is damaged, and events may be missing there: peaks may have been higher, and memory whose free is missing counts as live.".to_owned());
+    }
+    if q.ends_early {
+        notes
+            .push("The recording ends before the program did: a later peak may have been higher.".to_owned());
     }
     if q.reproduced == Some(false) {
         notes.push(format!(

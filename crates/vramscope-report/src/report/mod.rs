@@ -19,7 +19,7 @@ use crate::report::host_memory::HostMemoryJson;
 use crate::report::idle::IdleJson;
 use crate::report::leaks::LeakJson;
 use crate::report::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
-use crate::report::limitations::{QualityJson, not_followed};
+use crate::report::limitations::{DamageJson, QualityJson, not_followed};
 use crate::report::out_of_memory::{OomJson, UnexplainedOomsJson};
 use crate::report::private_pools::{PrivatePoolJson, ServingJson};
 use crate::report::referrers::ReferredTensorJson;
@@ -86,6 +86,8 @@ const SECTIONS: &[Section] = &[
 pub struct ReportJson {
     file: String,
     format: &'static str,
+    /// Damaged places of the file; null if there are none.
+    damage: Option<DamageJson>,
     devices: Vec<DeviceJson>,
 }
 
@@ -285,6 +287,7 @@ impl ReportJson {
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
+            damage: DamageJson::of(answers.recording),
             devices: answers.devices.iter().map(|d| builder.device(d, answers.at)).collect(),
         }
     }

@@ -233,6 +233,14 @@ pub(crate) fn advice(s: &SamplesSummary) -> Vec<&'static str> {
     all
 }
 
+/// The rows that were left out because they are damaged, in a sentence; `None` if there are none.
+pub(crate) fn damage(answers: &SampleAnswers<'_>) -> Option<String> {
+    let damage = &answers.log.damage;
+    let rows = are(damage.bad_rows, "row is invalid and was", "rows are invalid and were");
+    let first = damage.first_bad_row?;
+    Some(format!("The file is damaged: {rows} left out; the first is row {}.", count(first)))
+}
+
 /// The limitations of the numbers, one sentence each.
 pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<String> {
     let damage = &answers.log.damage;
@@ -270,10 +278,7 @@ pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<Str
         !damage.cut_off && answers.log.ended.is_none() && answers.log.source.is_some(),
         "The log has no end record: its writer was killed, or is still writing.".to_owned(),
     );
-    if let Some(first) = damage.first_bad_row {
-        let rows = are(damage.bad_rows, "row is invalid and was", "rows are invalid and were");
-        say(true, format!("{rows} left out; the first is row {}.", count(first)));
-    }
+    say(damage.bad_rows > 0, self::damage(answers).unwrap_or_default());
     say(
         damage.unordered > 0,
         format!(

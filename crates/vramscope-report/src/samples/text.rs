@@ -10,7 +10,7 @@ use crate::answers::SampleAnswers;
 use crate::fit::fit;
 use crate::report::chart::ChartColumn;
 use crate::samples::sentences::{
-    advice, device_source, doubts, findings, label, quiet, rate, since_start, spiked,
+    advice, damage, device_source, doubts, findings, label, quiet, rate, since_start, spiked,
 };
 use crate::shown::Shown;
 use crate::text::lines::{BAD, BOLD, DIM, GOOD, Lines};
@@ -52,6 +52,9 @@ impl SamplesPage<'_> {
         let samples = counted(answers.devices.iter().map(|d| d.samples).sum(), "sample");
         let devices = counted(answers.devices.len() as u64, "device");
         self.lines.title(answers.file, &format!("{form}{compressed}, {samples} on {devices}"));
+        if let Some(damage) = damage(answers) {
+            self.lines.styled_words(BAD, &damage);
+        }
     }
 
     fn device(&mut self, answers: &SampleAnswers<'_>, s: &SamplesSummary) {
@@ -71,7 +74,10 @@ impl SamplesPage<'_> {
         self.events(s);
         self.phases(s);
         self.sentences("What to do about it", &advice(s));
-        self.sentences("Limitations of these numbers", &doubts(answers, s));
+        let mut doubts = doubts(answers, s);
+        // The first lines have it.
+        doubts.retain(|doubt| damage(answers).as_ref() != Some(doubt));
+        self.sentences("Limitations of these numbers", &doubts);
     }
 
     fn verdict(&mut self, answers: &SampleAnswers<'_>, s: &SamplesSummary) {

@@ -8,7 +8,7 @@ use vramscope_trace::formats::{Compression, Recording};
 
 use super::lines::Lines;
 pub(crate) use super::lines::{BAR, DIM};
-use crate::advice::Advice;
+use crate::advice::{Advice, sentence};
 use crate::names::Names;
 use vramscope_basics::units::counted;
 
@@ -75,6 +75,10 @@ impl<'r> Page<'r> {
             counted(devices as u64, "device"),
         );
         self.lines().title(file, &facts);
+        if recording.notices.damage.places > 0 {
+            let damage = recording.notices.damage.to_string();
+            self.styled_words(super::lines::BAD, &format!("{}.", sentence(&damage)));
+        }
     }
 }
 

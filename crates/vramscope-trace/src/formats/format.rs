@@ -20,7 +20,7 @@ pub enum Format {
     Json,
     /// A recording written while the program ran.
     Log {
-        /// Its version: 1 to 4.
+        /// Its version: 1 to 5.
         version: u32,
     },
     /// A log of RMM.

@@ -74,4 +74,6 @@ keys! {
     TRACE_ALLOC_MAX_ENTRIES = "trace_alloc_max_entries",
     DEVICE_TOTAL_BYTES = "device_total_bytes",
     START_BLOCKS = "start_blocks",
+    MISSING_EVENTS = "missing_events",
+    ENDS_EARLY = "ends_early",
 }

@@ -7,12 +7,14 @@ mod foreign;
 mod format;
 #[cfg(all(feature = "structured-zstd", any(test, not(feature = "zstd"))))]
 mod frames;
+mod gap;
 mod json;
 mod keys;
 pub mod log;
 mod open;
 mod pickle;
 mod reader;
+mod rows;
 mod samples;
 mod start;
 mod window;

@@ -105,6 +105,34 @@ fn a_cut_log_of_samples_is_read_up_to_the_cut() {
     }
 }
 
+/// A quote in the middle takes one row, and no other.
+#[test]
+fn a_stray_quote_takes_one_row() {
+    let row = |n: u64| format!("{{\"time_us\":{n},\"event\":\"sample\",\"allocated_bytes\":{}}}", 1000 + n);
+    let lines: Vec<String> = (1..=40).map(row).collect();
+    let cells = |n: u64| format!("{n},sample,\"epoch, {n}\",{}", 1000 + n);
+    let table: Vec<String> = (1..=40).map(cells).collect();
+    for whole in [
+        lines.join("\n"),
+        format!("[{}]", lines.join(", ")),
+        format!("time_us,event,message,allocated_bytes\n{}\n", table.join("\n")),
+    ] {
+        let (of_20, of_21) = (whole.find("20,").or(whole.find(":20,")).unwrap(), whole.find("21,").unwrap());
+        for at in of_20..of_21 {
+            let damaged = [&whole[..at], "\"", &whole[at..]].concat();
+            if damaged[..at + 1].rsplit(',').next().is_some_and(|cell| cell.starts_with('s')) {
+                // A tracker's event of a name of its own.
+                continue;
+            }
+            let log = read(damaged.as_bytes()).unwrap();
+            let lost = 40 - log.series[0].samples;
+            assert!(lost <= 2, "{lost} rows of {:?} are lost at {at}", log.form);
+            assert!(lost == 0 || log.damage.bad_rows > 0, "{:?}, {at}: {:?}", log.form, log.damage);
+            assert!(!log.damage.cut_off, "{:?}, {at}", log.form);
+        }
+    }
+}
+
 #[test]
 fn invalid_lines_are_left_out_and_counted() {
     let long = format!("{{\"time_us\":5,\"message\":\"{}\"}}", "x".repeat(3 << 20));
@@ -211,7 +239,7 @@ fn a_log_is_no_recording() {
     assert!(matches!(opened, Opened::Recording(_)));
 }
 
-/// Texts and records without an end are not buffered.
+/// Texts and rows without an end are not buffered.
 #[test]
 fn texts_and_records_without_an_end_are_refused() {
     let list = format!(
@@ -221,8 +249,8 @@ fn texts_and_records_without_an_end_are_refused() {
     let error = read(list.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("more than 1 MiB"), "{error}");
     let table = format!("time_us,allocated_bytes\n1,1\n2,\"{}", "\n".repeat(3 << 20));
-    let error = read(table.as_bytes()).unwrap_err().to_string();
-    assert!(error.contains("more than 1 MiB"), "{error}");
+    let log = read(table.as_bytes()).unwrap();
+    assert_eq!((log.series[0].samples, log.damage.bad_rows), (1, 1));
 }
 
 proptest! {

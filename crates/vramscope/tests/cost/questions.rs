@@ -81,12 +81,12 @@ fn info(of: &Subject) -> usize {
 
 fn report(of: &Subject) -> usize {
     let answer = of.session.report(&ReportRequest::default(), &Cancel::default()).unwrap();
-    answer.text(TEXT).len() + json_of(&answer.json(None))
+    answer.text(TEXT.width, TEXT.full_stacks).len() + json_of(&answer.json())
 }
 
 fn interval(of: &Subject) -> usize {
     let asked: ReportRequest = request(json!({"at": format!("0..{}", of.events - 1)}));
-    of.session.report(&asked, &Cancel::default()).unwrap().text(TEXT).len()
+    of.session.report(&asked, &Cancel::default()).unwrap().text(TEXT.width, TEXT.full_stacks).len()
 }
 
 fn replay(of: &Subject, asked: Value) -> usize {

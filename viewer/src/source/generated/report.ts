@@ -474,6 +474,12 @@ export type Quality = {
   segment_contradictions: number;
   end_state_disagreements: number;
   end_state_disagreement_bytes: number;
+  /** Number of sizes that contradict each other, such as those of an allocation and its free. */
+  size_contradictions: number;
+  /** Whether events may be missing because the file is damaged. */
+  damaged: boolean;
+  /** Whether the recording ends before the program did: it was killed or is still running, or the file was cut. */
+  ends_early: boolean;
   settings_assumed: boolean;
   /** Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator. */
   seen_from_outside: boolean;

@@ -109,8 +109,8 @@ impl Tool {
                 "check",
                 "Memory budgets",
                 "Checks budgets: limits on the peaks of allocated and reserved bytes and of categories, growth over a `baseline` recording, \
-                 leaks, out-of-memory failures. Each verdict is `kept`, `exceeded` or `unknown`, with the measured bytes and, \
-                 for an exceeded budget, the lines that hold them. Give at least one budget.",
+                 leaks, out-of-memory failures. Each verdict is `kept`, `exceeded` or `unknown` (a missing part of the recording, such as a damaged \
+                 place, could change it), with the measured bytes and, for an exceeded budget, the lines that hold them. Give at least one budget.",
             ),
         }
     }

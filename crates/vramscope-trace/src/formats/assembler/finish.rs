@@ -1,6 +1,7 @@
 //! Builds the trace from the records of a snapshot. Uses each record once.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::value::{as_bool, unsigned};
 use super::{Assembler, RawSettings, Root, Value};
@@ -10,7 +11,7 @@ use crate::end_state::{Block, Segment};
 use crate::error::ReadError;
 use crate::events::{Action, Events, PoolId};
 use crate::formats::DEVICES;
-use crate::notices::Notices;
+use crate::notices::{Notices, RecordKind};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
@@ -53,6 +54,7 @@ impl Assembler {
             let total_bytes = self.of_device(root.total_bytes, i).and_then(unsigned);
             let start_blocks = self.start_blocks(root.start_blocks, i)?;
             let events = self.take_events(runs);
+            let gap = self.gap(root.missing_events, i, events.len());
             let new = DeviceTrace {
                 device,
                 events,
@@ -60,6 +62,7 @@ impl Assembler {
                 max_entries,
                 total_bytes,
                 start_blocks,
+                gap,
                 ..DeviceTrace::default()
             };
             devices.insert(device, new);
@@ -98,6 +101,8 @@ impl Assembler {
         };
         self.trace.annotations = self.annotations_of(root.annotations)?;
         self.trace.kind = self.kind(root.settings);
+        self.note_missing_segments(root.segments);
+        self.trace.ends_early = root.ends_early.and_then(as_bool).unwrap_or(false);
         self.note_unknown_actions();
         Ok((self.trace, self.notices))
     }
@@ -123,6 +128,17 @@ impl Assembler {
         by_key
             .filter(|&kind| kind != DeviceKind::Cuda)
             .unwrap_or_else(|| DeviceKind::of_frames(&self.trace.frames, &self.trace.strings))
+    }
+
+    /// Notes events as missing if the key of the segments is damaged: it is missing, and there is an unknown one.
+    fn note_missing_segments(&mut self, segments: Option<Value>) {
+        let is_unknown = |(record, _): &(RecordKind, String)| *record == RecordKind::Snapshot;
+        if segments.is_none() && self.notices.unknown_keys.keys().any(is_unknown) {
+            self.notices.damage.add(0, 0);
+            for device in &mut self.trace.devices {
+                device.gap = Some(0..device.events.len());
+            }
+        }
     }
 
     /// Counts the unknown actions in the trace. Trace entries elsewhere in the file do not count.
@@ -161,6 +177,14 @@ impl Assembler {
             }
             _ => None,
         }
+    }
+
+    /// Returns the positions between which a device with `events` events lacks some.
+    fn gap(&self, gaps: Option<Value>, device: usize, events: usize) -> Option<Range<usize>> {
+        let Some(Value::Pool(pair)) = self.of_device(gaps, device) else { return None };
+        let PoolId(first, last) = self.pools[pair as usize];
+        let [first, last] = [first, last].map(|at| usize::try_from(at).unwrap_or(events).min(events));
+        Some(first..last.max(first))
     }
 
     /// Returns the runs of events of each list in a list of lists.

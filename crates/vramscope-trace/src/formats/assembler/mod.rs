@@ -74,6 +74,8 @@ struct Root {
     max_entries: Option<Value>,
     total_bytes: Option<Value>,
     start_blocks: Option<Value>,
+    missing_events: Option<Value>,
+    ends_early: Option<Value>,
 }
 
 pub(super) struct Assembler {

@@ -75,6 +75,9 @@ impl Assembler {
             action,
             Action::Oom | Action::Snapshot | Action::UserDefined | Action::Annotate | Action::Unknown
         );
+        if device_free.is_some() && !matches!(action, Action::Oom | Action::Unknown) {
+            return Ok(Err(format!("`{}` with `device_free`", action.name())));
+        }
         let address_or_free = if action == Action::Oom { device_free.or(addr) } else { addr };
         if needs_numbers && address_or_free.is_none() {
             return Ok(Err(format!("`{}` without `addr`", action.name())));
@@ -349,6 +352,8 @@ impl Assembler {
                 Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
                 Some(DEVICE_TOTAL_BYTES) => root.total_bytes = Some(v),
                 Some(START_BLOCKS) => root.start_blocks = Some(v),
+                Some(MISSING_EVENTS) => root.missing_events = Some(v),
+                Some(ENDS_EARLY) => root.ends_early = Some(v),
                 _ => self.unknown_key(RecordKind::Snapshot, key),
             }
         }

@@ -1,11 +1,12 @@
 //! The events of msMemScope (`memscope_dump_*.csv`) on Ascend NPUs. Its `output_file_spec.md` describes the columns.
 //!
 //! Allocations and frees are read: those of the driver (`HAL`) as segments, those of the pools above it as allocations. Memory of the host
-//! is the host's. Other events (accesses, operators, kernels, marks) are not read. A file has one device.
+//! is the host's. Other events (accesses, operators, kernels, marks) are not read. A file has one device. msMemScope writes the rows of a
+//! block when it is freed (`csrc/analysis/dump.cpp`), so rows are sorted by time.
 
+use super::super::rows::{RowEnd, Rows};
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
-use super::rows::Rows;
 use super::{Builder, RowOf, add_rows, address};
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::{ReadError, TableFull};
@@ -21,31 +22,51 @@ const HEADER: &[u8] = b"ID,Event,Event Type,Name,Timestamp(ns),";
 /// Maximum number of frames of a stack.
 const DEEPEST: usize = 1024;
 
+/// Events that are not read (`EVENT_BASE_TYPE_MAP` in msMemScope's `csrc/analysis/constant.h`).
+const OTHER_EVENTS: [&str; 8] =
+    ["SYSTEM", "ACCESS", "OP_LAUNCH", "KERNEL_LAUNCH", "CLEAN_UP", "SNAPSHOT", "OOM_DETAIL", "N/A"];
+
+/// Whether a line begins with the number and the name of an event. No line of a stack does.
+fn is_row(line: &[u8]) -> bool {
+    let mut fields = line.split(|&byte| byte == b',');
+    let is =
+        |field: Option<&[u8]>, of: fn(&u8) -> bool| field.is_some_and(|f| !f.is_empty() && f.iter().all(of));
+    is(fields.next(), u8::is_ascii_digit) && is(fields.next(), |&b| b.is_ascii_uppercase() || b == b'_')
+}
+
 impl FormatReader for Memscope {
     fn takes(&self, start: &[u8]) -> bool {
         start.starts_with(HEADER)
     }
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
-        let mut rows = Rows::new(stream);
+        let mut rows = Rows::new(stream, is_row);
         let mut builder = Builder::new(rows.most_memory());
         rows.next()?;
         let columns = Columns::of(&rows);
         add_rows(&mut rows, &mut builder, "msMemScope", |rows, builder| {
             let is_free = match &*rows.field(columns.event) {
+                // The name of a mark may have quotes.
+                "MSTX" => return Ok(RowOf::Skipped),
+                _ if rows.len() != columns.count || rows.end() == RowEnd::Damaged => {
+                    return Ok(RowOf::Invalid);
+                }
+                event if OTHER_EVENTS.contains(&event) => return Ok(RowOf::Skipped),
                 "MALLOC" => false,
                 "FREE" => true,
-                _ => return Ok(RowOf::Skipped),
+                _ => return Ok(RowOf::Invalid),
             };
             let event = event(rows, &columns, is_free, builder)?;
             Ok(event.map_or(RowOf::Invalid, |(device, event)| RowOf::Event(device, event)))
         })?;
+        builder.sort();
         Ok(builder.finish(OtherAllocator::Memscope, DeviceKind::Npu, Format::Memscope))
     }
 }
 
 /// The positions of the columns. Releases differ in the last ones.
 struct Columns {
+    count: usize,
     event: usize,
     event_type: usize,
     time: usize,
@@ -61,6 +82,7 @@ impl Columns {
             (0..rows.len()).find(|&i| rows.field(i).eq_ignore_ascii_case(name)).unwrap_or(usize::MAX)
         };
         Self {
+            count: rows.len(),
             event: named("Event"),
             event_type: named("Event Type"),
             time: named("Timestamp(ns)"),
@@ -101,6 +123,9 @@ fn event(
     else {
         return Ok(None);
     };
+    if let Some(used) = attribute(&attributes, "used").and_then(|used| used.trim().parse().ok()) {
+        builder.count(device, used);
+    }
     let owner = attribute(&attributes, "owner").filter(|owner| !owner.is_empty());
     let category = owner.map(|owner| builder.string(owner)).transpose()?;
     let tags = builder.tags(Tags { category, ..Tags::default() })?;
@@ -184,16 +209,33 @@ train.py(40): <module>",
         assert_eq!(frames, [("train.py", 12), ("train.py", 40)]);
     }
 
+    /// A block's rows are written when it is freed; msMemScope's own count shows the memory in use at each.
     #[test]
-    fn a_wrong_row_is_an_error() {
+    fn rows_are_sorted_by_time_and_counted() {
+        let text = LOG.replacen("2,MALLOC,HAL,N/A,3000", "2,MALLOC,HAL,N/A,6500", 1);
+        let device = &read(text.as_bytes()).unwrap().trace.devices[0];
+        let times: Vec<_> = device.events.iter().map(|e| e.time_us.unwrap()).collect();
+        assert_eq!((times, device.counted_peak), (vec![4, 6, 6, 7], Some(512)));
+    }
+
+    #[test]
+    fn a_wrong_row_is_damage_and_the_others_are_read() {
         for (right, wrong) in [
             ("size:512,owner", "owner"),
             ("0,0x0000000000003000,\"{allocation_id:2", "-7,0x1,\"{"),
             ("4000", "x"),
+            ("3,MALLOC", "3,MALLOK"),
+            ("3,MALLOC,", "3,MALLOC,\""),
+            ("\"train.py", "\"\"train.py"),
+            ("<module>\"", "<module>"),
         ] {
             assert!(LOG.contains(right));
-            let message = read(LOG.replacen(right, wrong, 1).as_bytes()).unwrap_err().to_string();
-            assert!(message.contains("not an event of msMemScope"), "{message}");
+            let recording = read(LOG.replacen(right, wrong, 1).as_bytes()).unwrap();
+            let device = &recording.trace.devices[0];
+            let at = LOG.find("3,MALLOC").unwrap() as u64;
+            assert!(recording.notices.damage.places >= 1, "{wrong}");
+            assert_eq!((device.events.len(), &device.gap), (3, &Some(1..1)), "{wrong}");
+            assert_eq!((recording.notices.damage.first, recording.trace.ends_early), (at, false), "{wrong}");
         }
         let far = LOG.replace("1234,0,0x", "1234,5000,0x");
         assert!(read(far.as_bytes()).unwrap_err().to_string().contains("which no machine has"));

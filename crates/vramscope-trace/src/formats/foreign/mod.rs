@@ -5,17 +5,17 @@
 //! - `torch_profiler`: a Chrome trace of `torch.profiler`: its memory events as a recording, or its timed events.
 //! - `jax`: JAX's profile of live memory.
 //! - `nsys`: an SQLite export of Nsight Systems.
-//! - `rows`: rows of CSV.
 
 mod jax;
 mod memscope;
 mod nsys;
 mod rmm;
-mod rows;
 mod torch_profiler;
 
 use std::collections::BTreeMap;
 
+use super::gap::Gap;
+use super::rows::{RowEnd, Rows};
 use super::{Contents, DEVICES, Format};
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::{ReadError, TableFull};
@@ -24,8 +24,6 @@ use crate::ids::{StackId, StringId, TagsId};
 use crate::notices::Notices;
 use crate::stacks::{Frame, FxNode};
 use crate::trace::{DeviceTrace, Trace};
-
-use rows::Rows;
 
 pub(super) use jax::Jax;
 pub(super) use memscope::Memscope;
@@ -51,7 +49,11 @@ const LONGEST_NAME: usize = 64 << 10;
 struct Builder {
     trace: Trace,
     notices: Notices,
-    devices: BTreeMap<i64, Events>,
+    devices: BTreeMap<i64, (Events, Gap)>,
+    /// Number of damaged places so far.
+    places: u64,
+    /// Highest allocated bytes of each device that the recorder counted.
+    counted: BTreeMap<i64, u64>,
     events: u32,
     most_memory: u64,
     last_tags: Option<(Tags, TagsId)>,
@@ -64,6 +66,8 @@ impl Builder {
             trace: Trace::default(),
             notices: Notices::default(),
             devices: BTreeMap::new(),
+            places: 0,
+            counted: BTreeMap::new(),
             events: 0,
             most_memory,
             last_tags: None,
@@ -96,8 +100,51 @@ impl Builder {
             return Err(ReadError::Damaged { offset, what });
         }
         self.events = self.events.checked_add(1).ok_or(TableFull("event"))?;
-        self.devices.entry(device).or_default().push(event);
+        let (events, gap) = self.devices.entry(device).or_default();
+        gap.before(events.len(), self.places);
+        events.push(event);
         Ok(())
+    }
+
+    /// Notes the allocated bytes that the recorder counted on a device.
+    fn count(&mut self, device: i64, bytes: u64) {
+        let most = self.counted.entry(device).or_default();
+        *most = bytes.max(*most);
+    }
+
+    /// Sorts the events of each device by time.
+    fn sort(&mut self) {
+        let mut is_sorted = true;
+        for (events, _) in self.devices.values_mut() {
+            let mut order: Vec<usize> = (0..events.len()).collect();
+            if !order.is_sorted_by_key(|&at| events.time(at)) {
+                order.sort_by_key(|&at| events.time(at));
+                *events = order.iter().map(|&at| events.get(at)).collect();
+                is_sorted = false;
+            }
+        }
+        if !is_sorted && self.places > 0 {
+            self.spread_gaps();
+        }
+    }
+
+    /// Notes that events are missing at unknown positions. `offset` is the number of bytes read.
+    fn lose_anywhere(&mut self, offset: u64) {
+        self.lose(offset, 0);
+        self.spread_gaps();
+    }
+
+    /// Extends the gap of each device to all its events.
+    fn spread_gaps(&mut self) {
+        for (_, gap) in self.devices.values_mut() {
+            *gap = Gap::from_start();
+        }
+    }
+
+    /// Notes damaged bytes, where events may be missing.
+    fn lose(&mut self, offset: u64, bytes: u64) {
+        self.notices.damage.add(offset, bytes);
+        self.places += 1;
     }
 
     /// Fails if the records of the first `read` bytes take more memory, or their stacks have more frames, than those of a file of this size
@@ -127,9 +174,11 @@ impl Builder {
         self.trace.kind = kind;
         self.trace.settings = Some(other.settings());
         let mut host = None;
-        for (device, mut events) in self.devices {
+        for (device, (mut events, gap)) in self.devices {
             events.shrink_to_fit();
-            let device = DeviceTrace { device, events, ..DeviceTrace::default() };
+            let gap = gap.finish(events.len(), self.places);
+            let counted_peak = self.counted.get(&device).copied();
+            let device = DeviceTrace { device, events, gap, counted_peak, ..DeviceTrace::default() };
             if device.is_host() { host = Some(device) } else { self.trace.devices.push(device) }
         }
         if let Some(host) = host {
@@ -161,22 +210,33 @@ fn add_rows(
     tool: &str,
     mut parse: impl FnMut(&Rows<'_>, &mut Builder) -> Result<RowOf, ReadError>,
 ) -> Result<(), ReadError> {
-    let mut number = 0u64;
-    while let Some(is_complete) = rows.next()? {
-        match parse(rows, builder)? {
-            RowOf::Event(device, event) => builder.push(device, event, rows.start())?,
-            RowOf::Skipped => {}
+    let (mut number, mut valid) = (0u64, 0u64);
+    while rows.next()? {
+        let (start, bytes) = (rows.start(), rows.read() - rows.start());
+        let row = parse(rows, builder)?;
+        valid += u64::from(!matches!(row, RowOf::Invalid));
+        match (row, rows.end()) {
             // The program was killed while it wrote the row.
-            RowOf::Invalid if !is_complete => builder.notices.cut_off_bytes = rows.read() - rows.start(),
-            RowOf::Invalid => {
-                let what = format!("a row that is not an event of {tool}");
-                return Err(ReadError::Damaged { offset: rows.start(), what });
+            (row, RowEnd::AtEnd) => {
+                builder.trace.ends_early = true;
+                match row {
+                    RowOf::Event(device, event) => builder.push(device, event, start)?,
+                    RowOf::Skipped => {}
+                    RowOf::Invalid => builder.notices.cut_off_bytes = bytes,
+                }
             }
+            (RowOf::Event(device, event), _) => builder.push(device, event, start)?,
+            (RowOf::Skipped, _) => {}
+            (RowOf::Invalid, _) => builder.lose(start, bytes),
         }
         number += 1;
         if number.is_multiple_of(1024) {
             builder.check_memory(0, rows.read())?;
         }
+    }
+    if builder.places > 0 && valid == 0 {
+        let what = format!("no row is an event of {tool}");
+        return Err(ReadError::Damaged { offset: builder.notices.damage.first, what });
     }
     builder.check_memory(0, rows.read())
 }

@@ -4,9 +4,9 @@
 //! The log has the time of day without a date, so times count from midnight UTC of 1970-01-01, and continue after midnight. It names no
 //! device: RMM writes one file for each device. It has no stacks, no device size, and no memory of the upstream resource.
 
+use super::super::rows::{RowEnd, Rows};
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
-use super::rows::Rows;
 use super::{Builder, RowOf, add_rows, address};
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::error::ReadError;
@@ -24,11 +24,16 @@ impl FormatReader for Rmm {
     }
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {
-        let mut rows = Rows::new(stream);
+        // No field of RMM is quoted, so each line is a row.
+        let mut rows = Rows::new(stream, |_| true);
         let mut builder = Builder::new(rows.most_memory());
         let mut clock = Clock::default();
         rows.next()?;
+        let columns = rows.len();
         add_rows(&mut rows, &mut builder, "RMM", |rows, builder| {
+            if rows.len() != columns || rows.end() == RowEnd::Damaged {
+                return Ok(RowOf::Invalid);
+            }
             let event = event(rows, builder, &mut clock)?;
             Ok(event.map_or(RowOf::Invalid, |event| RowOf::Event(0, event)))
         })?;
@@ -48,8 +53,14 @@ fn event(rows: &Rows<'_>, builder: &mut Builder, clock: &mut Clock) -> Result<Op
     let (time, pointer) = (clock.time_us(&rows.field(1)), address(&rows.field(3)));
     let (size, stream) = (rows.field(4).trim().parse::<u64>().ok(), address(&rows.field(5)));
     let (Some(time_us), Some(pointer), Some(size)) = (time, pointer, size) else { return Ok(None) };
+    if pointer >= ADDRESSES {
+        return Ok(None);
+    }
     // Streams have names in some releases, such as `default`.
-    let mut tags = Tags { stream: stream.unwrap_or(0), ..Tags::default() };
+    let is_name = rows.field(5).chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+    let is_thread = rows.field(0).chars().all(|c| c.is_ascii_hexdigit());
+    let Some(stream) = stream.or(is_name.then_some(0)).filter(|_| is_thread) else { return Ok(None) };
+    let mut tags = Tags { stream, ..Tags::default() };
     if action == Action::Unknown {
         tags.unknown_action = Some(builder.string("allocate failure")?);
         builder.notices.unknown_action("allocate failure");
@@ -57,6 +68,9 @@ fn event(rows: &Rows<'_>, builder: &mut Builder, clock: &mut Clock) -> Result<Op
     let tags = builder.tags(tags)?;
     Ok(Some(Event { action, address_or_free: pointer, size, time_us: Some(time_us), stack: None, tags }))
 }
+
+/// No device has addresses from this one on: the page tables of processors have 57 bits.
+const ADDRESSES: u64 = 1 << 57;
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -93,9 +107,8 @@ impl Clock {
 /// Parses seconds with up to six decimals.
 fn microseconds(text: &str) -> Option<i64> {
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let decimals = decimals.get(..6).unwrap_or(decimals);
     let fraction: i64 = if decimals.is_empty() { 0 } else { decimals.parse::<u32>().ok()?.into() };
-    let scale = 10i64.pow(6 - decimals.len() as u32);
+    let scale = 10i64.pow(6u32.checked_sub(decimals.len() as u32)?);
     seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction * scale)
 }
 
@@ -135,16 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_row_is_noted_and_a_wrong_row_is_an_error() {
+    fn a_cut_row_and_a_wrong_row_are_noted() {
         let cut = read(&LOG.as_bytes()[..LOG.len() - 20]).unwrap();
         assert_eq!(cut.trace.devices[0].events.len(), 3);
-        assert!(cut.notices.cut_off_bytes > 0);
-        let wrong = LOG.replace("free,0x10012400000", "free,xyz");
-        let message = read(wrong.as_bytes()).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "byte 137: a row that is not an event of RMM; the file is damaged or not a memory snapshot"
-        );
+        assert!(cut.notices.cut_off_bytes > 0 && cut.trace.ends_early);
+        for wrong in ["free,xyz", "free,\"0x10012400000", "free,0x1001,2400000", "fr3e,0x10012400000"] {
+            let wrong = read(LOG.replace("free,0x10012400000", wrong).as_bytes()).unwrap();
+            let device = &wrong.trace.devices[0];
+            assert_eq!((device.events.len(), &device.gap, wrong.trace.ends_early), (3, &Some(2..2), false));
+            let damage = wrong.notices.to_string();
+            assert!(damage.contains("the file is damaged at byte 137: "), "{damage}");
+        }
+        let message = read(LOG.replace("0x", "y").replace("nil", "y").as_bytes()).unwrap_err().to_string();
+        assert!(message.starts_with("byte 39: no row is an event of RMM; the file is damaged"), "{message}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Decodes the fields of records.
 
 use super::LONGEST_STRING;
+use super::numbered::Numbered;
 use crate::error::ReadError;
 
 pub(super) type Result<T> = std::result::Result<T, ReadError>;
@@ -64,18 +65,22 @@ impl<'c> Fields<'c> {
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
     }
 
-    /// Reads the number of one of `count` strings, sites or stacks.
-    pub(super) fn number(&mut self, count: usize, what: &'static str) -> Result<usize> {
+    /// Reads the number of a string, site or stack. Returns its index; `None` if it is missing because of damage.
+    pub(super) fn number<T>(&mut self, table: &Numbered<T>, what: &'static str) -> Result<Option<usize>> {
         let at = self.offset();
         let n = self.uint()?;
-        within(n, count, what, at)
+        find(n, table, what, at)
     }
 
     /// Like [`number`](Self::number), for an optional reference.
-    pub(super) fn optional_number(&mut self, count: usize, what: &'static str) -> Result<Option<usize>> {
+    pub(super) fn optional_number<T>(
+        &mut self,
+        table: &Numbered<T>,
+        what: &'static str,
+    ) -> Result<Option<usize>> {
         let at = self.offset();
         let n = self.uint()?.checked_sub(1);
-        n.map(|n| within(n, count, what, at)).transpose()
+        n.map_or(Ok(None), |n| find(n, table, what, at))
     }
 
     /// Reads the number of items that follow. Each item takes at least one byte.
@@ -108,6 +113,14 @@ impl<'c> Fields<'c> {
         let bytes = self.take(n as usize)?;
         std::str::from_utf8(bytes).map_err(|_| damaged(at, "a string that is not UTF-8"))
     }
+}
+
+fn find<T>(n: u64, table: &Numbered<T>, what: &'static str, at: u64) -> Result<Option<usize>> {
+    let index = table.index(n);
+    if index.is_none() && table.is_whole() {
+        within(n, table.len(), what, at)?;
+    }
+    Ok(index)
 }
 
 fn within(n: u64, count: usize, what: &'static str, at: u64) -> Result<usize> {

@@ -23,11 +23,12 @@
 //! - A time is the difference from the previous time in the chunk; the first is the difference from 0.
 //!
 //! A run is a random number that identifies one recording. Chunks are numbered from 0. So the reader notices chunks of other runs, and
-//! chunks that another run overwrote. A payload has at least one byte.
+//! missing chunks. A payload has at least one byte. Its first record has the numbers of its first string, site and stack: with them, a
+//! reader goes on behind a damaged chunk.
 //!
 //! Version 1 has no runs and no chunk numbers: a chunk is its size, the CRC-32 of the payload, and the payload. Actions, kinds, states
 //! and stages are one byte, the index in a list (`names.rs`). In versions 1 and 2, settings have a fixed order and no keys
-//! (`settings.rs`). Versions 1 to 3 have no records of the process and its driver.
+//! (`settings.rs`). Versions 1 to 3 have no records of the process and its driver, versions 1 to 4 no numbers at the start of a payload.
 //!
 //! A site is a code address. Its symbols may be found long after its first use, so a record may replace them, and the reader resolves
 //! stacks at the end.
@@ -36,6 +37,7 @@ mod attached;
 mod fields;
 mod held;
 mod names;
+mod numbered;
 mod reader;
 mod settings;
 mod writer;
@@ -66,7 +68,7 @@ impl FormatReader for Log {
 const MAGIC: [u8; 8] = *b"\x93vramscp";
 
 /// The version that is written. The reader also supports all earlier versions.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Size of a chunk's header in bytes: size, checksum, run and number.
 const CHUNK_HEADER: usize = 20;
@@ -101,6 +103,7 @@ const FACT: u8 = 18;
 const METADATA: u8 = 20;
 const ACCESSES: u8 = 32;
 const LAUNCHES: u8 = 33;
+const NUMBERS: u8 = 34;
 
 /// Names of statements about a recording.
 const ATTACHED_AT: &str = "attached_at";

@@ -6,16 +6,18 @@ use super::attached::{self, ATTACHED};
 use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
+use super::numbered::Numbered;
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END,
-    EVENT, FACT, HOST, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT, SETTINGS, SITE,
-    STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
+    EVENT, FACT, HOST, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, NUMBERS, PROCESS, READING, SEGMENT, SETTINGS,
+    SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::accesses::{Accesses, AllocationAccesses};
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
+use crate::formats::gap::Gap;
 use crate::formats::window::Window;
 use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
@@ -50,6 +52,9 @@ const BYTES_PER_SEGMENT: u64 = 64;
 /// Limit on the functions that a recording names as not followed.
 const MOST_NOT_FOLLOWED: usize = 1 << 8;
 
+/// Offset of the first chunk, after the magic bytes, the version and the run.
+const FIRST_CHUNK: u64 = 20;
+
 /// Reads a stream that begins with [`MAGIC`].
 pub(super) fn read(mut window: Window<'_>) -> Result<Contents> {
     let most_memory = window.most_memory();
@@ -81,14 +86,12 @@ fn header_cut(window: &Window<'_>) -> ReadError {
     ReadError::Truncated { offset: window.offset() + window.here().len() as u64, inside: "the header" }
 }
 
-/// Reads all chunks of the reader's run. Returns the number of useful bytes.
+/// Reads all chunks of the reader's run, also behind damaged places. Returns the number of useful bytes.
 fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
     let header = if reader.version == 1 { CHUNK_SEAL } else { CHUNK_HEADER };
     loop {
         let at = window.offset();
         window.fill(header)?;
-        let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = window.here().first_chunk() else { break };
-        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if window.here().starts_with(&ATTACHED) {
             reader.trace.operators = attached::read(window)?;
             let is_whole = reader.trace.operators.is_some();
@@ -105,58 +108,129 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
             reader.notices.foreign_bytes += skip(window)?.0;
             return Ok(at);
         }
-        // No writer closes an empty chunk, but a file system may leave zeros in place of a lost write.
-        if length == 0 || reader.closed && reader.version > 1 {
+        if reader.closed && reader.version > 1 {
             let (rest, zeros) = skip(window)?;
-            match (zeros, reader.closed) {
-                (true, _) => reader.notices.cut_off_bytes = rest,
-                (false, true) => reader.notices.foreign_bytes += rest,
-                (false, false) => return Err(damaged(at, "an empty chunk, followed by others")),
-            }
+            // An attached trace may be cut within its magic bytes.
+            let is_cut = zeros || rest < ATTACHED.len() as u64;
+            *(if is_cut { &mut reader.notices.cut_off_bytes } else { &mut reader.notices.foreign_bytes }) +=
+                rest;
             return Ok(at);
         }
-        if length > LARGEST_CHUNK {
-            return Err(damaged(at, format!("a chunk of {length} bytes")));
-        }
-        if length as u64 > reader.most_memory {
-            return Err(ReadError::Memory { most: reader.most_memory });
-        }
-        let end = header + length;
-        // One more byte shows whether this is the last chunk.
-        window.fill(end + 1)?;
-        let Some(sealed) = window.here().get(CHUNK_SEAL..end) else { break };
-        if crc32fast::hash(sealed) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            if window.here().len() == end {
-                break;
+        let Some(end) = chunk_end(window, header, reader)? else {
+            let is_cut = is_cut(window, header);
+            let is_found = seek_chunk(window, reader)?;
+            let bytes = window.offset() - at;
+            if is_found || !is_cut {
+                reader.lose(at, bytes);
+            } else {
+                reader.notices.cut_off_bytes += bytes;
             }
-            return Err(damaged(at, "a chunk with a wrong checksum, followed by others"));
-        }
-        let payload = &sealed[header - CHUNK_SEAL..];
+            if is_found {
+                continue;
+            }
+            return Ok(at);
+        };
+        let sealed = &window.here()[CHUNK_SEAL..end];
         if let (2.., Some((&run, rest))) = (reader.version, sealed.split_first_chunk())
             && let Some(&number) = rest.first_chunk()
         {
-            let number = u32::from_le_bytes(number);
-            if u64::from_le_bytes(run) != reader.run {
+            let (run, number) = (u64::from_le_bytes(run), u32::from_le_bytes(number));
+            if run != reader.run && at == FIRST_CHUNK && number == 0 {
+                // No other run wrote its first chunk there: the number of the run in the header is damaged.
+                reader.notices.damage.add(at - 8, 8);
+                reader.run = run;
+            }
+            if run != reader.run {
                 reader.notices.foreign_bytes += end as u64;
                 window.advance(end);
                 continue;
             }
-            if number != reader.chunks {
-                if reader.notices.foreign_bytes == 0 {
-                    let expected = reader.chunks;
-                    return Err(damaged(at, format!("chunk {number} in place of chunk {expected}")));
-                }
-                reader.notices.foreign_bytes += skip(window)?.0;
-                return Ok(at);
+            if number < reader.chunks {
+                // It was read already.
+                reader.lose(at, end as u64);
+                window.advance(end);
+                continue;
             }
-            reader.chunks = reader.chunks.wrapping_add(1);
+            if number > reader.chunks && !reader.is_lost {
+                reader.lose(at, 0);
+            }
+            reader.chunks = number.wrapping_add(1);
         }
-        reader.chunk(Fields::new(payload, at + header as u64))?;
+        let payload = Fields::new(&sealed[header - CHUNK_SEAL..], at + header as u64);
+        match reader.chunk(payload) {
+            // Behind a damaged place, a record may need one that is missing.
+            Err(ReadError::DamagedLog { .. }) if reader.notices.damage.places > 0 => {
+                reader.lose(at, end as u64)
+            }
+            read => read?,
+        }
         window.advance(end);
         reader.check_memory()?;
     }
-    reader.notices.cut_off_bytes = window.here().len() as u64;
-    Ok(window.offset())
+}
+
+/// Whether a chunk begins at the first byte at hand. Returns the position of its end.
+fn chunk_end(window: &mut Window<'_>, header: usize, reader: &mut Reader) -> Result<Option<usize>> {
+    let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = window.here().first_chunk() else { return Ok(None) };
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    // No writer closes an empty chunk, but a file system may leave zeros in place of a lost write.
+    if !(1..=LARGEST_CHUNK).contains(&length) {
+        return Ok(None);
+    }
+    if length as u64 > reader.most_memory {
+        return Err(ReadError::Memory { most: reader.most_memory });
+    }
+    let end = header + length;
+    // One more byte shows whether this is the last chunk.
+    window.fill(end + 1)?;
+    let Some(sealed) = window.here().get(CHUNK_SEAL..end) else { return Ok(None) };
+    let is_sealed = crc32fast::hash(sealed) == u32::from_le_bytes([c0, c1, c2, c3]);
+    if !is_sealed {
+        reader.hashed += end as u64;
+    }
+    Ok(is_sealed.then_some(end))
+}
+
+/// Whether the bytes at hand, which are no chunk, can be an incomplete write at the end of the file.
+fn is_cut(window: &Window<'_>, header: usize) -> bool {
+    let here = window.here();
+    let length = here.first_chunk().map_or(0, |&length| u32::from_le_bytes(length) as usize);
+    here.len() < header
+        || here.iter().all(|&byte| byte == 0)
+        || (1..=LARGEST_CHUNK).contains(&length) && here.len() <= header + length
+}
+
+/// Advances to the next chunk of the reader's run with a valid checksum, or to an attached trace, behind the first byte at hand. Returns
+/// false at the end of the file. Chunks of version 1 name no run, and are not searched for.
+fn seek_chunk(window: &mut Window<'_>, reader: &mut Reader) -> Result<bool> {
+    let run = reader.run.to_le_bytes();
+    let begins = |bytes: &[u8]| bytes[8..] == run || bytes[..8] == ATTACHED;
+    // Hostile bytes could name the run everywhere, before the same long range.
+    let most_hashed = LARGEST_CHUNK as u64;
+    let is_searched = reader.version > 1;
+    window.advance(window.here().len().min(1));
+    loop {
+        let found = window.here().windows(16).position(begins).filter(|_| is_searched);
+        if let Some(at) = found {
+            window.advance(at);
+            if window.here().starts_with(&ATTACHED) || chunk_end(window, CHUNK_HEADER, reader)?.is_some() {
+                return Ok(true);
+            }
+            if reader.hashed > most_hashed + 4 * window.offset() {
+                skip(window)?;
+                return Ok(false);
+            }
+            window.advance(1);
+            continue;
+        }
+        let kept = window.here().len().min(15);
+        window.advance(window.here().len() - kept);
+        window.fill(kept + 1)?;
+        if window.here().len() == kept {
+            window.advance(kept);
+            return Ok(false);
+        }
+    }
 }
 
 /// Skips the rest. Returns its size in bytes, and whether all its bytes are 0.
@@ -182,17 +256,21 @@ struct Reader {
     chunks: u32,
     trace: Trace,
     notices: Notices,
-    strings: Vec<StringId>,
-    /// For each string, the action with this name.
-    actions: Vec<Option<Action>>,
+    /// Number of places where records may be missing, and whether one is right before the current chunk.
+    places: u64,
+    is_lost: bool,
+    /// Bytes of chunks with a wrong checksum.
+    hashed: u64,
+    /// Each string, and the action with this name.
+    strings: Numbered<(StringId, Option<Action>)>,
     /// Frames of all sites.
     frames: Vec<(StringId, StringId, u32)>,
     /// For each site, index of its first frame and number of frames.
-    sites: Vec<(u32, u32)>,
-    /// Sites of all stacks, concatenated; stack `i` ends at `stack_ends[i]`.
+    sites: Numbered<(u32, u32)>,
+    /// Sites of all stacks, concatenated, and the end of each stack.
     stack_sites: Vec<u32>,
-    stack_ends: Vec<usize>,
-    devices: BTreeMap<i64, (Events, Held)>,
+    stacks: Numbered<usize>,
+    devices: BTreeMap<i64, (Events, Held, Gap)>,
     /// Device of the last segment.
     segment: Option<i64>,
     annotations: Vec<Annotation>,
@@ -221,18 +299,28 @@ impl Reader {
         Err(ReadError::Memory { most: self.most_memory })
     }
 
+    /// Notes damaged bytes: events, strings, sites and stacks may be missing there.
+    fn lose(&mut self, offset: u64, bytes: u64) {
+        self.notices.damage.add(offset, bytes);
+        self.is_lost = true;
+        self.places += 1;
+        self.strings.lose();
+        self.sites.lose();
+        self.stacks.lose();
+    }
+
     /// Approximate memory use of the tables in bytes, now and while they become a trace.
     fn memory(&self) -> usize {
         let devices = self.devices.values();
         let devices =
-            devices.map(|(events, held)| events.len() * 2 * Events::BYTES_PER_EVENT + held.memory());
+            devices.map(|(events, held, _)| events.len() * 2 * Events::BYTES_PER_EVENT + held.memory());
         self.trace.memory()
             + devices.sum::<usize>()
-            + self.strings.len() * (size_of::<StringId>() + size_of::<Option<Action>>())
+            + self.strings.len() * size_of::<(StringId, Option<Action>)>()
             + self.frames.len() * (size_of::<(StringId, StringId, u32)>() + size_of::<FrameId>())
             + self.sites.len() * size_of::<(u32, u32)>()
             + self.stack_sites.len() * size_of::<u32>()
-            + self.stack_ends.len() * (size_of::<usize>() + size_of::<StackId>())
+            + self.stacks.len() * (size_of::<usize>() + size_of::<StackId>())
             + self.annotations.len() * 2 * size_of::<Annotation>()
             + self.accesses.len() * 3 * size_of::<((i64, usize), AllocationAccesses)>()
             + self.trace.process.as_ref().map_or(0, |process| {
@@ -244,29 +332,28 @@ impl Reader {
 
     fn chunk(&mut self, mut f: Fields<'_>) -> Result<()> {
         self.time_us = 0;
+        self.is_lost = false;
         while !f.is_empty() {
             let at = f.offset();
             match f.bytes()? {
+                [NUMBERS] => self.numbers(&mut f)?,
                 [STRING] => {
                     let text = f.text()?;
-                    self.strings.push(self.trace.strings.intern(text)?);
-                    self.actions.push(names::action(text));
+                    self.strings.push((self.trace.strings.intern(text)?, names::action(text)));
                 }
                 [SITE] => {
                     let site = self.site_frames(1, &mut f)?;
                     self.sites.push(site);
                 }
                 [SYMBOLS] => {
-                    let site = f.number(self.sites.len(), "site")?;
+                    let site = f.number(&self.sites, "site")?;
                     let count = f.count()?;
-                    self.sites[site] = self.site_frames(count, &mut f)?;
-                }
-                [STACK] => {
-                    for _ in 0..f.count()? {
-                        self.stack_sites.push(f.number(self.sites.len(), "site")? as u32);
+                    let frames = self.site_frames(count, &mut f)?;
+                    if let Some(site) = site {
+                        self.sites.items_mut()[site] = frames;
                     }
-                    self.stack_ends.push(self.stack_sites.len());
                 }
+                [STACK] => self.sites_of_stack(&mut f)?,
                 [SETTINGS] => self.settings(&mut f)?,
                 [DEVICE] => {
                     let device = device(&mut f)?;
@@ -289,6 +376,38 @@ impl Reader {
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
         }
+        Ok(())
+    }
+
+    /// Reads the numbers of the next string, site and stack.
+    fn numbers(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let at = f.offset();
+        let [strings, sites, stacks] = [f.uint()?, f.uint()?, f.uint()?];
+        // Every log begins with the same names. Without them, no event can be read.
+        if self.places > 0 && self.strings.len() == 0 && strings >= names::all().count() as u64 {
+            self.strings = Numbered::default();
+            for name in names::all() {
+                self.strings.push((self.trace.strings.intern(name)?, names::action(name)));
+            }
+            self.strings.lose();
+        }
+        let agree = self.strings.resume(strings) && self.sites.resume(sites) && self.stacks.resume(stacks);
+        agree.then_some(()).ok_or_else(|| damaged(at, "numbers that contradict the records before them"))
+    }
+
+    /// Reads the sites of a stack. Without one of them, the stack is unknown, like one without frames.
+    fn sites_of_stack(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let first = self.stack_sites.len();
+        let mut is_whole = true;
+        for _ in 0..f.count()? {
+            let site = f.number(&self.sites, "site")?;
+            is_whole &= site.is_some();
+            self.stack_sites.extend(site.map(|site| site as u32));
+        }
+        if !is_whole {
+            self.stack_sites.truncate(first);
+        }
+        self.stacks.push(self.stack_sites.len());
         Ok(())
     }
 
@@ -324,7 +443,8 @@ impl Reader {
     fn recorded(&mut self, f: &mut Fields<'_>) -> Result<TorchSettings> {
         let mut recorded = TorchSettings::default();
         for _ in 0..f.count()? {
-            let key = self.trace.strings.get(self.string(f)?);
+            let key = self.string(f)?;
+            let key = self.trace.strings.get(key);
             let value = settings::read(f)?;
             if !settings::give(&mut recorded, key, value) {
                 self.notices.unknown_value(ValueKind::Setting, key);
@@ -375,7 +495,7 @@ impl Reader {
         let time_us = Some(self.time(f)?);
         let stack = self.stack(f)?;
         let (stream, pool) = (f.uint()?, f.optional(pool)?);
-        let user_metadata = f.optional_number(self.strings.len(), "string")?.map(|i| self.strings[i]);
+        let user_metadata = f.optional_number(&self.strings, "string")?.map(|i| self.strings.items()[i].0);
         let (compile_context, no_metadata) = self.contexts;
         let user_metadata = user_metadata.or(no_metadata);
         let tags = Tags { stream, pool, compile_context, user_metadata, unknown_action, ..Tags::default() };
@@ -392,7 +512,8 @@ impl Reader {
             Action::SegmentAlloc | Action::SegmentMap => kind = self.kind(f)?,
             _ => {}
         }
-        let (events, held) = self.devices.entry(device).or_default();
+        let (events, held, gap) = self.devices.entry(device).or_default();
+        gap.before(events.len(), self.places);
         match action {
             Action::Alloc => {
                 let (state, requested_size) = (BlockState::ActiveAllocated, size);
@@ -475,8 +596,8 @@ impl Reader {
         let process = self.trace.process.get_or_insert_default();
         // A log has one cut. Each further one would cost time for every device.
         if process.cut.is_none() {
-            let with_events = self.devices.iter().filter(|(_, (events, _))| !events.is_empty());
-            let device_events = with_events.map(|(&device, (events, _))| (device, events.len())).collect();
+            let with_events = self.devices.iter().filter(|(_, (events, ..))| !events.is_empty());
+            let device_events = with_events.map(|(&device, (events, ..))| (device, events.len())).collect();
             process.cut = Some(LogCut { time_us, device_events, driver_events: process.events.len() });
         }
         Ok(())
@@ -485,7 +606,11 @@ impl Reader {
     fn metadata(&mut self, f: &mut Fields<'_>) -> Result<()> {
         let at = f.offset();
         let (device, event, text) = (device(f)?, f.uint()?, self.string(f)?);
-        let (events, _) = self.devices.entry(device).or_default();
+        if self.places > 0 {
+            // The index counts events that are missing here.
+            return Ok(());
+        }
+        let (events, ..) = self.devices.entry(device).or_default();
         let is_allocation = |&index: &usize| events.actions().get(index) == Some(&Action::Alloc);
         let Some(index) = usize::try_from(event).ok().filter(is_allocation) else {
             return Err(damaged(at, "a text for an allocation that does not exist"));
@@ -499,11 +624,20 @@ impl Reader {
     fn accesses(&mut self, f: &mut Fields<'_>) -> Result<()> {
         let at = f.offset();
         let device = device(f)?;
-        let events = self.devices.get(&device).map(|(events, _)| events);
-        let allocation = f.number(events.map_or(0, Events::len), "event")?;
-        if events.is_none_or(|events| events.get(allocation).action != Action::Alloc) {
-            return Err(damaged(at, format!("accesses of event {allocation}, which is no allocation")));
+        let events = self.devices.get(&device).map(|(events, ..)| events);
+        let allocation = f.uint()?;
+        if self.places > 0 {
+            // The indexes count events that are missing here.
+            for _ in 0..5 {
+                f.uint()?;
+            }
+            return Ok(());
         }
+        let is_allocation =
+            |&index: &usize| events.and_then(|events| events.actions().get(index)) == Some(&Action::Alloc);
+        let Some(allocation) = usize::try_from(allocation).ok().filter(is_allocation) else {
+            return Err(damaged(at, format!("accesses of event {allocation}, which is no allocation")));
+        };
         let most = events.map_or(0, Events::len) as u64;
         let mut later = |before: usize| {
             let sum = f.uint()?.checked_add(before as u64).filter(|&sum| sum <= most);
@@ -548,11 +682,14 @@ impl Reader {
         if self.version == 1 {
             return Ok((f.choice(&version1::ACTIONS, "action")?, None));
         }
-        let number = f.number(self.strings.len(), "string")?;
-        if let Some(action) = self.actions[number] {
+        let at = f.offset();
+        let Some(number) = f.number(&self.strings, "string")? else {
+            return Err(damaged(at, "an event whose action is missing"));
+        };
+        let (name, action) = self.strings.items()[number];
+        if let Some(action) = action {
             return Ok((action, None));
         }
-        let name = self.strings[number];
         self.notices.unknown_action(self.trace.strings.get(name));
         Ok((Action::Unknown, Some(name)))
     }
@@ -586,8 +723,8 @@ impl Reader {
         what: ValueKind,
         known: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>> {
-        let id = self.string(f)?;
-        let name = self.trace.strings.get(id);
+        let Some(number) = f.number(&self.strings, "string")? else { return Ok(None) };
+        let name = self.trace.strings.get(self.strings.items()[number].0);
         let value = known(name);
         if value.is_none() {
             self.notices.unknown_value(what, name);
@@ -595,13 +732,17 @@ impl Reader {
         Ok(value)
     }
 
-    fn string(&self, f: &mut Fields<'_>) -> Result<StringId> {
-        Ok(self.strings[f.number(self.strings.len(), "string")?])
+    /// Reads a string. One that is missing is `??`.
+    fn string(&mut self, f: &mut Fields<'_>) -> Result<StringId> {
+        match f.number(&self.strings, "string")? {
+            Some(number) => Ok(self.strings.items()[number].0),
+            None => Ok(self.trace.strings.intern("??")?),
+        }
     }
 
     /// Uses the stack's number as its id for now. The stack is resolved at the end.
     fn stack(&self, f: &mut Fields<'_>) -> Result<Option<StackId>> {
-        let number = f.optional_number(self.stack_ends.len(), "stack")?;
+        let number = f.optional_number(&self.stacks, "stack")?;
         Ok(number.map(StackId::new).transpose()?)
     }
 
@@ -624,15 +765,17 @@ impl Reader {
             self.devices.entry(device).or_default();
         }
         let most = FREE_SEGMENTS + bytes / BYTES_PER_SEGMENT;
-        if self.devices.values().map(|(_, held)| held.num_segments() as u64).sum::<u64>() > most {
+        if self.devices.values().map(|(_, held, _)| held.num_segments() as u64).sum::<u64>() > most {
             return Err(beyond("devices", most, "segments"));
         }
         let is_cut = self.trace.process.as_ref().is_some_and(|process| process.cut.is_some());
         let mut host = None;
-        for (number, (events, held)) in self.devices {
+        for (number, (events, held, gap)) in self.devices {
             // No ring buffer drops events here, but a cut does. There is no such flag for the host.
             let overflowed = (number >= 0).then_some(is_cut);
-            let mut device = DeviceTrace { device: number, events, overflowed, ..DeviceTrace::default() };
+            let gap = gap.finish(events.len(), self.places);
+            let mut device =
+                DeviceTrace { device: number, events, overflowed, gap, ..DeviceTrace::default() };
             held.finish(&mut device);
             device.events.shrink_to_fit();
             let of_segments = device.segments.iter_mut().map(|s| &mut s.stack);
@@ -656,13 +799,14 @@ impl Reader {
         }
         self.trace.annotations = Some(self.annotations);
         // Without the accesses between the last number of launches and the end, an allocation could seem unused.
-        let launches = self.launches.filter(|&(_, _, records)| records == self.records);
+        let launches = self.launches.filter(|&(_, _, records)| records == self.records && self.places == 0);
         self.trace.accesses = launches.map(|(launches, unknown_launches, _)| Accesses {
             allocations: self.accesses.into_values().collect(),
             launches,
             unknown_launches,
         });
         self.notices.unclosed = !self.closed;
+        self.trace.ends_early = !self.closed;
         Ok((self.trace, self.notices))
     }
 
@@ -671,7 +815,7 @@ impl Reader {
         let most = FREE_FRAMES + bytes / BYTES_PER_FRAME;
         let frames = std::mem::take(&mut self.frames);
         let mut frame_ids: Vec<FrameId> = Vec::new();
-        for (first, count) in &mut self.sites {
+        for (first, count) in self.sites.items_mut() {
             let of_site = &frames[*first as usize..][..*count as usize];
             *first = frame_ids.len() as u32;
             for &(name, filename, line) in of_site {
@@ -685,11 +829,11 @@ impl Reader {
         let most = FREE_STACK_FRAMES + bytes * STACK_FRAMES_PER_BYTE;
         let mut total = 0;
         let mut stack = Vec::new();
-        let mut stacks = Vec::with_capacity(self.stack_ends.len());
-        for i in 0..self.stack_ends.len() {
+        let mut stacks = Vec::with_capacity(self.stacks.len());
+        for i in 0..self.stacks.len() {
             stack.clear();
-            for &site in &self.stack_sites[bounds(&self.stack_ends, i)] {
-                let (first, count) = self.sites[site as usize];
+            for &site in &self.stack_sites[bounds(self.stacks.items(), i)] {
+                let (first, count) = self.sites.items()[site as usize];
                 total += u64::from(count);
                 if total > most {
                     return Err(beyond("stacks", most, "frames"));

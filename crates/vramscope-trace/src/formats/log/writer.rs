@@ -9,8 +9,8 @@ use hashbrown::HashMap;
 
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END,
-    EVENT, FACT, HOST, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT,
-    SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
+    EVENT, FACT, HOST, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, NUMBERS, PROCESS, READING,
+    SEGMENT, SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::accesses::AllocationAccesses;
 use crate::annotations::Stage;
@@ -433,6 +433,12 @@ impl<W: Write> LogWriter<W> {
         self.uints([launches, unknown]);
     }
 
+    /// Marks that events are missing here: readers find a chunk of the log missing.
+    pub fn lose(&mut self) {
+        self.close_chunk();
+        self.chunks = self.chunks.wrapping_add(1);
+    }
+
     /// Marks that all events so far are those of memory that was live at this time, in microseconds since the Unix epoch, and that the
     /// recording has no other earlier events; see [`LogCut`](crate::LogCut).
     pub fn cut(&mut self, time_us: i64) {
@@ -545,6 +551,8 @@ impl<W: Write> LogWriter<W> {
         if self.buffer.len() == self.chunk {
             self.buffer.extend([0; CHUNK_HEADER]);
             self.time_us = 0;
+            self.buffer.push(NUMBERS);
+            self.uints([self.strings.len() as u64, self.sites.into(), self.stacks.into()]);
         }
         self.buffer.push(tag);
     }
@@ -568,10 +576,10 @@ impl<W: Write> LogWriter<W> {
         if let Some(&number) = self.strings.get(s) {
             return number;
         }
-        let number = self.strings.len() as u64;
-        self.strings.insert(s.into(), number);
         self.begin(STRING);
         self.text(s);
+        let number = self.strings.len() as u64;
+        self.strings.insert(s.into(), number);
         number
     }
 
@@ -738,6 +746,7 @@ mod tests {
         }
         assert_eq!(log.out.len(), header);
         log.flush().unwrap();
-        assert_eq!(log.out.len(), header + 2 * CHUNK_HEADER + 1_200_000);
+        // The numbers of the first string, site and stack of each chunk take four bytes.
+        assert_eq!(log.out.len(), header + 2 * (CHUNK_HEADER + 4) + 1_200_000);
     }
 }

@@ -103,6 +103,17 @@ impl<W: Write> Writer<'_, W> {
                 None => w.op(NONE),
             })?;
         }
+        if devices().any(|d| d.gap.is_some()) {
+            self.key("missing_events")?;
+            self.list(&numbers, |w, n| {
+                let gap = device(n).and_then(|d| d.gap.clone());
+                w.or_none(gap, |w, gap| w.pool(PoolId(gap.start as u64, gap.end as u64)))
+            })?;
+        }
+        if trace.ends_early {
+            self.key("ends_early")?;
+            self.bool(true)?;
+        }
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;
             self.settings(settings)?;

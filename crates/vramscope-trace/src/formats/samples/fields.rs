@@ -83,8 +83,13 @@ impl Field {
         })
     }
 
-    /// Stores a text of a table or of JSON in a row.
-    pub(super) fn text(self, text: &str, row: &mut Row) {
+    /// Whether the field is the time of a row.
+    pub(super) fn is_time(self) -> bool {
+        matches!(self, Self::TimeUs | Self::TimeNs | Self::TimeSeconds)
+    }
+
+    /// Stores a text of a table or of JSON in a row. Returns false if it is neither a number nor empty, but the field is a number.
+    pub(super) fn text(self, text: &str, row: &mut Row) -> bool {
         match self {
             Self::Event => row.event = clip(text),
             Self::Message => row.message = clip(text),
@@ -96,11 +101,13 @@ impl Field {
             Self::OomReason => row.is_out_of_memory = !text.is_empty(),
             Self::HighIsExact => row.high_is_exact = text.eq_ignore_ascii_case("true"),
             // In tables written by pandas, 12 is `12.0` if the column has gaps.
-            _ => match text.parse::<u64>() {
-                Ok(number) => self.number(number, row),
-                Err(_) => text.parse::<f64>().into_iter().for_each(|value| self.value(value, row)),
+            _ => match (text.parse::<u64>(), text.parse::<f64>()) {
+                (Ok(number), _) => self.number(number, row),
+                (_, Ok(value)) => self.value(value, row),
+                _ => return ["", "None", "N/A", "null"].contains(&text),
             },
         }
+        true
     }
 
     /// Stores a whole number in a row.

@@ -1,50 +1,35 @@
-//! Limits the length of texts and records in a stream, because parsers buffer a whole text or record.
+//! Limits the length of texts in a stream, because the parser of JSON buffers a whole text.
 
 use std::io::{self, Read};
 
 use super::LONGEST_ROW;
+use crate::formats::window::Window;
 
-/// A stream that returns an error when a text or a record is too long.
-pub(super) struct Guard<R> {
-    stream: R,
-    ends: Ends,
+/// A stream that returns an error when a text is too long.
+pub(super) struct Guard<'s> {
+    stream: Window<'s>,
     in_quotes: bool,
-    /// Whether the previous byte was a backslash inside a JSON string.
+    /// Whether the previous byte was a backslash inside a text.
     escaped: bool,
     /// Number of bytes since the last delimiter.
     run: usize,
 }
 
-/// The delimiter that must recur within the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
-    /// The end of a JSON string.
-    Strings,
-    /// The end of a table record.
-    #[cfg(feature = "csv")]
-    Records,
-}
-
-impl<R> Guard<R> {
-    pub(super) fn new(stream: R, ends: Ends) -> Self {
-        Self { stream, ends, in_quotes: false, escaped: false, run: 0 }
+impl<'s> Guard<'s> {
+    pub(super) fn new(stream: Window<'s>) -> Self {
+        Self { stream, in_quotes: false, escaped: false, run: 0 }
     }
 
     fn see(&mut self, byte: u8) {
-        let is_end = match self.ends {
-            Ends::Strings => !self.in_quotes,
-            #[cfg(feature = "csv")]
-            Ends::Records => byte == b'\n' && !self.in_quotes,
-        };
-        self.run = if is_end { 0 } else { self.run + 1 };
+        self.run = if self.in_quotes { self.run + 1 } else { 0 };
         if byte == b'"' && !self.escaped {
             self.in_quotes = !self.in_quotes;
         }
-        self.escaped = self.ends == Ends::Strings && self.in_quotes && byte == b'\\' && !self.escaped;
+        self.escaped = self.in_quotes && byte == b'\\' && !self.escaped;
     }
 }
 
-impl<R: Read> Read for Guard<R> {
+impl Read for Guard<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.stream.read(out)?;
         for &byte in &out[..n] {
@@ -53,7 +38,7 @@ impl<R: Read> Read for Guard<R> {
         if self.run > LONGEST_ROW {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a row or a text of more than 1 MiB, which no log has; the file is damaged or not a log",
+                "a text of more than 1 MiB, which no log has; the file is damaged or not a log",
             ));
         }
         Ok(n)

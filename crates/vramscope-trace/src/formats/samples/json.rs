@@ -16,7 +16,6 @@ pub(super) fn row(json: &[u8]) -> Option<Row> {
 }
 
 /// Stores the metadata of an event, given as JSON text, in a row. Invalid JSON is read up to the error.
-#[cfg(feature = "csv")]
 pub(super) fn metadata(text: &str, row: &mut Row) {
     let mut json = serde_json::Deserializer::from_str(text);
     Cell { field: Some(Field::Metadata), row }.deserialize(&mut json).ok();

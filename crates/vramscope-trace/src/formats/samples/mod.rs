@@ -8,11 +8,10 @@ mod gather;
 mod guard;
 mod json;
 mod row;
-#[cfg(feature = "csv")]
 mod table;
 
 use std::fmt;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -23,10 +22,9 @@ use crate::error::ReadError;
 use crate::samples::{SampleForm, SampleLog};
 use fields::Field;
 use gather::Gather;
-use guard::{Ends, Guard};
+use guard::Guard;
 use json::Cell;
 use row::Row;
-#[cfg(feature = "csv")]
 use table::read_table;
 
 /// Maximum size in bytes of a row, or of a text in a row.
@@ -60,7 +58,7 @@ pub(super) fn form_of_table(start: &[u8]) -> Option<SampleForm> {
 
 /// Whether a field of this name is the time of a row. The top level of a PyTorch snapshot has no such name.
 fn is_time(name: &str) -> bool {
-    matches!(Field::of_row(name), Some(Field::TimeUs | Field::TimeNs | Field::TimeSeconds))
+    Field::of_row(name).is_some_and(Field::is_time)
 }
 
 /// Reads a log of this format from its first byte.
@@ -122,21 +120,47 @@ fn read_lines(mut window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadE
     }
 }
 
-#[cfg(not(feature = "csv"))]
-fn read_table(_: Window<'_>, _: &mut Gather) -> Result<bool, ReadError> {
-    Err(ReadError::WithoutCsv)
-}
-
-/// Reads a list of rows, or an object of saved results that has such a list. Stops at invalid JSON.
+/// Reads a list of rows, or an object of saved results that has such a list.
 fn read_json(window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError> {
-    let stream = Guard::new(window, Ends::Strings);
-    let mut text = serde_json::Deserializer::from_reader(BufReader::new(stream));
+    let mut stream = BufReader::new(Guard::new(window));
+    let mut text = serde_json::Deserializer::from_reader(&mut stream);
     let read = Whole(gather).deserialize(&mut text).and_then(|()| text.end());
     match read {
         Ok(()) => Ok(false),
         Err(e) if e.is_io() => stopped(e.into()),
         Err(e) if gather.rows() == 0 => Err(ReadError::Json(e.to_string())),
-        Err(_) => Ok(true),
+        Err(e) if e.is_eof() => Ok(true),
+        Err(_) => read_rest(stream, gather),
+    }
+}
+
+/// Reads the rows behind a damaged one: each begins with a brace behind a comma. Returns whether the text ends before its list does.
+fn read_rest(mut stream: BufReader<Guard<'_>>, gather: &mut Gather) -> Result<bool, ReadError> {
+    // A damaged row at the end of the text is cut off.
+    let mut is_damaged = true;
+    let mut last = 0;
+    loop {
+        let here = match stream.fill_buf() {
+            Ok(here) => here,
+            Err(e) => return stopped(e),
+        };
+        let Some(&byte) = here.first() else { return Ok(is_damaged || last != b']') };
+        if std::mem::take(&mut is_damaged) {
+            gather.push(None);
+        }
+        if byte != b'{' || last != b',' {
+            last = if byte.is_ascii_whitespace() { last } else { byte };
+            stream.consume(1);
+            continue;
+        }
+        let mut row = Row::default();
+        let mut text = serde_json::Deserializer::from_reader(&mut stream);
+        match (Cell { field: Some(Field::Row), row: &mut row }).deserialize(&mut text) {
+            Ok(()) => gather.push(Some(row)),
+            Err(e) if e.is_io() => return stopped(e.into()),
+            Err(e) => is_damaged = !e.is_eof(),
+        }
+        last = b'}';
     }
 }
 

@@ -8,6 +8,8 @@ mod rows;
 mod timed;
 mod writing;
 
+use std::collections::BTreeMap;
+
 use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
 use super::Builder;
@@ -50,6 +52,25 @@ struct Memory {
     device: i64,
     address: u64,
     bytes: i64,
+    /// Allocated bytes of the device after the event, as PyTorch counts them.
+    total: Option<i64>,
+}
+
+/// The difference between PyTorch's count of a device and the sum of its events, after the first and after the last event. It is the same
+/// if no event is missing.
+#[derive(Default)]
+struct Counts {
+    sum: i128,
+    first: Option<i128>,
+    last: Option<i128>,
+}
+
+impl Counts {
+    fn add(&mut self, bytes: i64, total: i64) {
+        self.sum += i128::from(bytes);
+        self.last = Some(i128::from(total) - self.sum);
+        self.first = self.first.or(self.last);
+    }
 }
 
 /// An operator or a Python function.
@@ -131,7 +152,13 @@ impl Gather {
         let tags = self.builder.tags(Tags::default())?;
         let base_us = self.base_us;
         let time_us = |at: f64| base_us.saturating_add(at as i64);
+        let mut counts: BTreeMap<i64, Counts> = BTreeMap::new();
         for (memory, stack) in events {
+            // PyTorch counts the memory of the host without a lock.
+            if let Some(total) = memory.total.filter(|_| memory.device >= 0) {
+                self.builder.count(memory.device, u64::try_from(total).unwrap_or(0));
+                counts.entry(memory.device).or_default().add(memory.bytes, total);
+            }
             let action = match memory.bytes {
                 0 => continue,
                 1.. => Action::Alloc,
@@ -146,6 +173,10 @@ impl Gather {
                 tags,
             };
             self.builder.push(memory.device, event, read)?;
+        }
+        if counts.values().any(|counts| counts.first != counts.last) {
+            // The times of the missing events are unknown.
+            self.builder.lose_anywhere(read);
         }
         self.regions.sort_by(|a, b| a.0.total_cmp(&b.0));
         let regions = self.regions.iter();
@@ -194,6 +225,7 @@ impl Sink for Gather {
                     device,
                     address: args.address.0.unwrap_or(0).cast_unsigned(),
                     bytes,
+                    total: args.total.0,
                 });
             }
             (name, "python_function" | "cpu_op") => {

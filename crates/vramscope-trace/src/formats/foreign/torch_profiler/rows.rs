@@ -111,6 +111,9 @@ pub(super) struct Row {
 pub(super) struct Args {
     #[serde(default, rename = "Bytes")]
     pub(super) bytes: Number,
+    /// Allocated bytes of the device after the event.
+    #[serde(default, rename = "Total Allocated")]
+    pub(super) total: Number,
     #[serde(default, rename = "Addr")]
     pub(super) address: Number,
     #[serde(default, rename = "Device Type")]

@@ -1,0 +1,272 @@
+//! Damage is never a verdict: a check of a damaged input never says "kept" where the whole input breaks the budget.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "the table of the long test")]
+
+mod bases;
+mod damages;
+
+use std::collections::BTreeMap;
+
+use bases::Base;
+use damages::{Damage, Random};
+use vramscope_analysis::{BudgetStatus, ByteKind, Cancel, Measured};
+use vramscope_session::{ADVICE, CheckRequest, Session};
+use vramscope_trace::formats::Reader;
+
+/// The names of the budgets, in the order of the verdicts.
+const BUDGETS: [&str; 4] = ["max-peak", "max-reserved", "no-leaks", "no-oom"];
+
+/// The verdict on each budget over all devices: exceeded on one, else unknown on one, else kept.
+type Verdicts = [Verdict; 4];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Kept,
+    Unknown,
+    Broken,
+}
+
+/// Limits on the peaks of allocated and of reserved bytes.
+type Limits = [u64; 2];
+
+/// The verdicts and the peaks of an input; `None` if it cannot be read, or has nothing to check.
+fn check(bytes: &[u8], limits: Limits) -> Option<(Verdicts, Limits)> {
+    let recording = Reader::new(bytes).read().ok()?;
+    let session = Session::once("damaged".to_owned(), recording, ADVICE);
+    let request = CheckRequest {
+        max_peak: Some(limits[0]),
+        max_reserved: Some(limits[1]),
+        no_leaks: true,
+        no_oom: true,
+        ..CheckRequest::default()
+    };
+    let answers = session.check(&request, None, &Cancel::default()).ok()?;
+    let mut verdicts = [Verdict::Kept; 4];
+    let mut peaks = [0; 2];
+    for verdict in answers.devices.iter().flat_map(|device| &device.verdicts) {
+        let budget = match &verdict.measured {
+            Measured::Peak { kind: ByteKind::Allocated, peak, .. } => {
+                peaks[0] = peaks[0].max(peak.peak.bytes);
+                0
+            }
+            Measured::Peak { peak, .. } => {
+                peaks[1] = peaks[1].max(peak.peak.bytes);
+                1
+            }
+            Measured::Leaks(_) => 2,
+            _ => 3,
+        };
+        let status = match verdict.status {
+            BudgetStatus::Kept => Verdict::Kept,
+            BudgetStatus::Unknown(_) => Verdict::Unknown,
+            BudgetStatus::Exceeded => Verdict::Broken,
+        };
+        verdicts[budget] = verdicts[budget].max(status);
+    }
+    Some((verdicts, peaks))
+}
+
+/// Counts of damaged inputs.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    kept: usize,
+    broken: usize,
+    unknown: usize,
+    error: usize,
+    /// Inputs with a budget that is kept although the whole input breaks it.
+    wrong: usize,
+}
+
+/// Damages each base in `cases` ways. Returns the counts by format, and a line for each wrong verdict.
+fn measure(
+    bases: &[Base],
+    cases: usize,
+    seed: u64,
+) -> (BTreeMap<(&'static str, Damage), Counts>, Vec<String>) {
+    let (mut counts, mut wrong) = (BTreeMap::new(), Vec::new());
+    for Base { format, name, bytes } in bases {
+        let peaks = check(bytes, [u64::MAX; 2]).unwrap_or_else(|| panic!("{name} cannot be checked")).1;
+        // Just below the peaks; a peak of 0 cannot be exceeded.
+        let limits = peaks.map(|peak| peak.saturating_sub(1));
+        let whole = check(bytes, limits).unwrap().0;
+        assert!(peaks[0] == 0 || whole[0] == Verdict::Broken, "{name}: {whole:?}");
+        let mut random = Random(seed ^ bytes.len() as u64);
+        for case in 0..cases {
+            let damage = Damage::ALL[case % Damage::ALL.len()];
+            let (damaged, place) = damage.of(bytes, &mut random);
+            if damaged == *bytes {
+                continue;
+            }
+            let counts: &mut Counts = counts.entry((*format, damage)).or_default();
+            let Some((verdicts, _)) = check(&damaged, limits) else {
+                counts.error += 1;
+                continue;
+            };
+            // As the exit code: broken before unknown before kept.
+            match verdicts
+                .iter()
+                .zip(whole)
+                .filter(|(_, whole)| *whole == Verdict::Broken)
+                .map(|(v, _)| *v)
+                .max()
+            {
+                Some(Verdict::Broken) => counts.broken += 1,
+                Some(Verdict::Unknown) => counts.unknown += 1,
+                Some(Verdict::Kept) | None => counts.kept += 1,
+            }
+            for ((verdict, whole), budget) in verdicts.into_iter().zip(whole).zip(BUDGETS) {
+                if whole == Verdict::Broken && verdict == Verdict::Kept {
+                    counts.wrong += 1;
+                    wrong.push(format!("{format}, {name}, {damage:?}, {place}: {budget} is kept"));
+                }
+            }
+        }
+    }
+    (counts, wrong)
+}
+
+/// Prints the counts of each format, and of each kind of damage.
+fn print(counts: &BTreeMap<(&'static str, Damage), Counts>) {
+    let mut rows: BTreeMap<String, Counts> = BTreeMap::new();
+    for (&(format, damage), counts) in counts {
+        for name in [format.to_owned(), format!("~ {damage:?}"), "~~ all".to_owned()] {
+            let row = rows.entry(name).or_default();
+            row.kept += counts.kept;
+            row.broken += counts.broken;
+            row.unknown += counts.unknown;
+            row.error += counts.error;
+            row.wrong += counts.wrong;
+        }
+    }
+    println!(
+        "{:<26} {:>6} {:>6} {:>7} {:>6} {:>6} {:>6}",
+        "", "inputs", "broken", "unknown", "kept", "error", "wrong"
+    );
+    for (name, Counts { kept, broken, unknown, error, wrong }) in rows {
+        let inputs = kept + broken + unknown + error;
+        println!("{name:<26} {inputs:>6} {broken:>6} {unknown:>7} {kept:>6} {error:>6} {wrong:>6}");
+    }
+}
+
+#[test]
+#[ignore = "takes long: ./test --slow"]
+fn thousands_of_damaged_inputs() {
+    let bases = bases::all(vramscope_testing::recordings().as_deref());
+    let cases = std::env::var("VRAMSCOPE_DAMAGED").ok().and_then(|n| n.parse().ok());
+    let cases = cases.unwrap_or(2400 / bases.len());
+    let (counts, wrong) = measure(&bases, cases, 1);
+    print(&counts);
+    wrong.iter().for_each(|line| println!("{line}"));
+    assert_eq!(wrong.len(), 0);
+}
+
+#[test]
+#[ignore]
+fn scan() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = vec![root.join("fuzz/corpus/read"), root.join("examples"), root.join("examples/fleet")];
+    folders
+        .extend(["phantom", "real", "categories"].map(|f| vramscope_testing::recordings().unwrap().join(f)));
+    for folder in folders {
+        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            let Ok(bytes) = std::fs::read(&file) else { continue };
+            let Ok(recording) = Reader::new(&bytes[..]).read() else { continue };
+            let session = Session::once("x".to_owned(), recording, ADVICE);
+            for position in 0..session.trace().devices.len() {
+                let history = session.history(position, &Cancel::default()).unwrap();
+                let q = history.quality;
+                println!(
+                    "{} dev {} events {} : sizes {} lost {} cbytes {} end {} ({}) seg {} mism {} repro {:?} pre {} inferred {} overf {} counted {:?} peak {}",
+                    file.file_name().unwrap().to_string_lossy(),
+                    history.device().device,
+                    history.device().events.len(),
+                    q.size_contradictions,
+                    q.lost_events,
+                    q.contradictory_bytes,
+                    q.end_state_disagreements,
+                    q.end_state_disagreement_bytes,
+                    q.segment_contradictions,
+                    q.size_mismatches,
+                    q.reproduced,
+                    q.preexisting,
+                    q.inferred_sizes,
+                    q.probably_overflowed,
+                    history.device().counted_peak,
+                    history.peaks().allocated.bytes
+                );
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore]
+fn explain() {
+    let bases = bases::all(vramscope_testing::recordings().as_deref());
+    for case in std::env::var("CASES").unwrap().split(';') {
+        let mut parts = case.split(',');
+        let (name, kind) = (parts.next().unwrap(), parts.next().unwrap());
+        let n: Vec<usize> = parts.map(|n| n.parse().unwrap()).collect();
+        let base = bases.iter().find(|b| b.name == name).unwrap();
+        let mut out = base.bytes.clone();
+        match kind {
+            "flip" => out[n[0]] ^= 1 << n[1],
+            "quote" => out[n[0]] = b'"',
+            "insert" => out.insert(n[0], b'"'),
+            "remove" => drop(out.drain(n[0]..n[1])),
+            "double" => drop(out.splice(n[1]..n[1], base.bytes[n[0]..n[1]].iter().copied())),
+            "zeros" => out[n[0]..n[1]].fill(0),
+            _ => out.truncate(n[0]),
+        }
+        println!("=== {case}");
+        let from = n[0].saturating_sub(60);
+        println!(
+            "  before {:?}",
+            String::from_utf8_lossy(&base.bytes[from..(n[0] + 60).min(base.bytes.len())])
+        );
+        println!(
+            "  after  {:?}",
+            String::from_utf8_lossy(&out[from.min(out.len())..(n[0] + 60).min(out.len())])
+        );
+        let a = Reader::new(&base.bytes[..]).read().unwrap();
+        let Ok(b) = Reader::new(&out[..]).read() else {
+            println!("  error");
+            continue;
+        };
+        println!("  notices {:?}", b.notices.to_string());
+        for (x, y) in a.trace.devices.iter().zip(&b.trace.devices) {
+            let all = |d: &vramscope_trace::DeviceTrace| -> Vec<String> {
+                let e =
+                    d.events.iter().map(|e| format!("{:?} {:#x} {}", e.action, e.address_or_free, e.size));
+                let s = d.segments.iter().map(|s| {
+                    format!(
+                        "segment {:#x} {} {:?} {:?}",
+                        s.address, s.total_size, s.allocated_size, s.is_expandable
+                    )
+                });
+                let b = d
+                    .blocks
+                    .iter()
+                    .map(|b| format!("block {:#x} {} {} {:?}", b.address, b.size, b.requested_size, b.state));
+                e.chain(s).chain(b).collect()
+            };
+            let (x, y) = (all(x), all(y));
+            println!("  {} and {} things", x.len(), y.len());
+            x.iter()
+                .zip(&y)
+                .enumerate()
+                .filter(|(_, (a, b))| a != b)
+                .take(6)
+                .for_each(|(i, (a, b))| println!("  {i}: {a} -> {b}"));
+            x.iter().filter(|l| !y.contains(l)).take(6).for_each(|l| println!("  - {l}"));
+            y.iter().filter(|l| !x.contains(l)).take(6).for_each(|l| println!("  + {l}"));
+        }
+        println!("  settings equal: {}", a.trace.settings == b.trace.settings);
+        let session = Session::once("x".to_owned(), b, ADVICE);
+        for position in 0..session.trace().devices.len() {
+            println!("  {:?}", session.history(position, &Cancel::default()).unwrap().quality);
+        }
+    }
+}

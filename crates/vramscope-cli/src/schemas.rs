@@ -110,6 +110,8 @@ fn python_s_types_are_those_of_the_answers() {
     all.subschema_for::<DiffJson>();
     all.subschema_for::<ReplayJson>();
     all.subschema_for::<InfoJson>();
+    all.subschema_for::<RunJson>();
+    all.subschema_for::<FitJson>();
     let types = all.take_definitions(true);
     let mut written: BTreeMap<String, String> = BTreeMap::new();
     for (name, schema) in &types {

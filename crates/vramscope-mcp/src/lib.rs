@@ -108,3 +108,8 @@ fn shown(word: &str) -> Shown {
     const LONGEST: usize = 200;
     Shown::at_most(word, LONGEST)
 }
+
+/// Compiles the README's example with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

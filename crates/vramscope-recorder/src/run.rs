@@ -179,6 +179,14 @@ pub struct RecordedProcess {
     pub limit_error: Option<io::Error>,
 }
 
+impl RecordedProcess {
+    /// Why the log is incomplete, in a sentence; `None` if it is whole.
+    pub fn failure(&self) -> Option<String> {
+        let error = self.error.as_ref()?;
+        Some(format!("{}: {error}; the recording is incomplete", self.path.display()))
+    }
+}
+
 impl RecorderRun {
     /// Whether this system is supported: the library needs Linux with glibc, on x86-64 or aarch64.
     pub fn is_supported() -> bool {

@@ -43,15 +43,13 @@ impl Answer<'_> {
         self.found.fit == Fit::Fits
     }
 
-    /// How the program ended, if it failed for another reason than memory.
+    /// How the program ended, if it failed for another reason than memory, or why a log is incomplete.
     pub fn failure(&self) -> Option<String> {
         let failed = !self.ended.status.success() && !self.ended.timed_out && !self.ran_out;
-        (failed || self.ended.killed).then(|| end(self.ended))
-    }
-
-    /// The logs, if the recordings are logs.
-    pub fn logs(&self) -> &[RecordedProcess] {
-        &self.logs
+        if failed || self.ended.killed {
+            return Some(end(self.ended));
+        }
+        self.logs.iter().find_map(RecordedProcess::failure)
     }
 
     /// The answer as text.

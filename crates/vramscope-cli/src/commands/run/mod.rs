@@ -130,22 +130,18 @@ pub(super) fn options(stacks: Option<RecordedStacks>) -> RecorderOptions {
 
 /// An error for the first log that could not be written.
 pub(super) fn check_logs(logs: &[RecordedProcess]) -> anyhow::Result<()> {
-    match logs.iter().find_map(|log| Some((log, log.error.as_ref()?))) {
-        Some((log, error)) => bail!("{}", incomplete(log, error)),
+    match logs.iter().find_map(RecordedProcess::failure) {
+        Some(failure) => bail!(failure),
         None => Ok(()),
     }
-}
-
-fn incomplete(log: &RecordedProcess, error: &io::Error) -> String {
-    format!("{}: {error}; the recording is incomplete", log.path.display())
 }
 
 /// Names the logs that are incomplete.
 pub(super) fn say_what_is_missing(logs: &[RecordedProcess]) {
     for log in logs {
         let path = log.path.display();
-        if let Some(error) = &log.error {
-            say(&incomplete(log, error));
+        if let Some(failure) = log.failure() {
+            say(&failure);
         }
         if let Some(error) = &log.limit_error {
             say(&format!(

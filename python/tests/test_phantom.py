@@ -1,4 +1,4 @@
-"""Programs on phantom GPUs from Python, with a program that calls CUDA itself. `test_torch_fit.py` has those of PyTorch."""
+"""Programs on phantom GPUs from Python. They call CUDA themselves; `test_torch_fit.py` has those of PyTorch."""
 
 import json
 import os
@@ -53,11 +53,11 @@ def test_a_search_has_the_json_of_the_command():
 def test_wrong_arguments_and_failed_programs_raise():
     with pytest.raises(ValueError, match="unknown GPU; use one of"):
         vramscope.phantom.run(["true"], gpu="rtx9999")
-    with pytest.raises(ValueError, match="expected seconds|expected 0.001 to 86400 seconds"):
+    with pytest.raises(ValueError, match=r"expected 0\.001 to 86400 seconds"):
         vramscope.phantom.run(["true"], steps_timeout=0)
     with pytest.raises(ValueError, match="the phantom GPU sets LD_PRELOAD"):
         vramscope.fit(["true"], env={"LD_PRELOAD": "x"})
-    with pytest.raises(ValueError, match="end its name in .pickle or .vramscope"):
+    with pytest.raises(ValueError, match="a recording is a pickle, or a log"):
         vramscope.phantom.run(["true"], record="run.json")
     with pytest.raises(TypeError, match="not a text"):
         vramscope.phantom.run("true")
@@ -68,7 +68,7 @@ def test_wrong_arguments_and_failed_programs_raise():
     ]:
         with pytest.raises(vramscope.VramscopeError, match=why):
             vramscope.phantom.run(["true"], **arguments)
-    with pytest.raises(vramscope.VramscopeError, match="there is no change 'magic'|there is no change \"magic\""):
+    with pytest.raises(vramscope.VramscopeError, match='there is no change "magic"'):
         vramscope.fit(["true"], only=["magic"])
     with pytest.raises(vramscope.VramscopeError, match="the program ended with exit code 1"):
         vramscope.phantom.run(["false"])

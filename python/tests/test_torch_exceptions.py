@@ -143,7 +143,7 @@ def test_models_of_transformers_are_checkpointed(name: str, model: str, sizes: d
 def test_both_recorders_know_the_same_releases() -> None:
     """The recorder of `vramscope phantom run` works without the package and repeats the rule of `vramscope.torch`."""
     root = Path(__file__).parents[2]
-    file = root / "crates/vramscope-cli/src/commands/phantom/history.py"
+    file = root / "crates/vramscope-fit/src/phantom/history.py"
     spec = importlib.util.spec_from_file_location("phantom_history", file)
     assert spec is not None
     assert spec.loader is not None

@@ -1,13 +1,14 @@
 //! Arguments that several commands share. The arguments of one command stand beside it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use regex::Regex;
 use vramscope::export::ExportFormat;
+pub(crate) use vramscope::recorder::names_log;
 use vramscope::recorder::{CopyAt, RecordedStacks};
 use vramscope::session::values::size;
+pub(crate) use vramscope::session::values::{seconds, seconds_from};
 use vramscope::trace::formats::ReadOptions;
 
 /// Options for reading recordings, shared by all subcommands that read them.
@@ -46,11 +47,6 @@ pub(crate) fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
         return Err("recordings are written as pickle: use a name that ends in .pickle or .pkl; `vramscope export` writes other formats".to_owned());
     }
     Ok(file)
-}
-
-/// Whether the name of a recording is that of a log, which is written while the program runs.
-pub(crate) fn names_log(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension == "vramscope")
 }
 
 /// Checks that the name of an output file fits a snapshot or a log.
@@ -94,16 +90,4 @@ pub(crate) fn stacks(text: &str) -> Result<RecordedStacks, String> {
         (_, Some(least)) => size(least).map(RecordedStacks::Large),
         _ => Err("expected none, python, all, or large:SIZE, as large:1MiB".to_owned()),
     }
-}
-
-/// Parses seconds between two samples of a log: at least 0.001.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    seconds_from(Duration::from_millis(1), text)
-}
-
-pub(crate) fn seconds_from(least: Duration, text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let sensible = least..=Duration::from_hours(24);
-    let wrong = || format!("expected {} to 86400 seconds", least.as_secs_f64());
-    seconds.filter(|s| sensible.contains(s)).ok_or_else(wrong)
 }

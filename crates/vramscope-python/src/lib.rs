@@ -9,7 +9,7 @@
 //! - `recording` is `vramscope.Recording`; `open_recording` has the file and derived data, each computed once. Answers are those of
 //!   `--json`, converted to Python by `answers` without importing Python modules.
 //! - `work`: long work runs on a thread without the interpreter's lock, and Ctrl-C ends it. `table`: the columns of `vramscope-export`'s
-//!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`.
+//!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`. `phantom`: runs on phantom GPUs, and the search for changes.
 //!
 //! The profiler, whose rules are those of `vramscope::profiler`: `profiler` writes bundles and classifies memory outside the pool, `alerts`
 //! has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
@@ -76,6 +76,8 @@ mod line_profile;
 #[cfg(unix)]
 mod live;
 mod open_recording;
+#[cfg(unix)]
+mod phantom;
 mod pool_history;
 mod profiler;
 mod purposes;
@@ -113,6 +115,9 @@ mod _native {
     #[cfg(unix)]
     #[pymodule_export]
     use super::live::LiveServer;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::phantom::{fit, phantom_run};
     #[pymodule_export]
     use super::pool_history::PoolHistory;
     #[pymodule_export]

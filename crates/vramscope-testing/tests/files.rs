@@ -35,7 +35,7 @@ const ALLOWED: [(&str, &str, &str); 14] = [
         "fs::create_dir_all",
         "the user's folder, and a private folder",
     ),
-    ("vramscope-cli/src/commands/mcp/folders.rs", "OpenOptions::new", "opens for reading"),
+    ("vramscope-mcp/src/folders.rs", "OpenOptions::new", "opens for reading"),
     ("vramscope-cli/src/part_folder.rs", "fs::rename", "out of a private folder"),
     ("vramscope-cli/src/part_folder.rs", "tempfile", "with mode 700"),
     ("vramscope-fleet/src/cache/home.rs", "fs::create_dir_all", "the owner is checked afterwards"),

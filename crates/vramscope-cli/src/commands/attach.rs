@@ -9,11 +9,13 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use serde::Serialize;
-use vramscope::recorder::{AttachedProcess, RecordedProcess, RecordedStacks, RecorderRun, is_running};
+use vramscope::recorder::{
+    AttachedProcess, RecordedProcess, RecordedStacks, RecorderRun, checked_output, is_running,
+};
 use vramscope::report::count;
 
 use crate::commands::run::live::Servers;
-use crate::commands::run::{check_logs, checked_output, options, say_what_is_missing};
+use crate::commands::run::{check_logs, options, say_what_is_missing};
 use crate::commands::stop_flag;
 use crate::say::{print_json_line, say};
 

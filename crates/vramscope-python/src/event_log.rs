@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use pyo3::prelude::*;
-use vramscope::allocator::{ExclusiveFile, Process};
+use vramscope::allocator::{ExclusiveFile, Process, SourceFrame};
 use vramscope::engine::Policy;
 use vramscope::trace::formats::log::{LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope::trace::{Action, PoolId, SegmentKind};
@@ -210,8 +210,8 @@ impl Names<'_> {
         }
         tree.with(|nodes, frames| {
             for frame in frames.iter().skip(self.sites.len()) {
-                let (name, filename) = (frame.name.as_str(), frame.filename.as_str());
-                self.sites.push(log.site(LogFrame { name, filename, line: frame.line.unwrap_or(0) }));
+                let SourceFrame { filename, line, name } = frame;
+                self.sites.push(log.site(LogFrame { name, filename, line: *line }));
             }
             let mut sites = Vec::new();
             let mut next = node;

@@ -11,8 +11,8 @@
 //! - `work`: long work runs on a thread without the interpreter's lock, and Ctrl-C ends it. `table`: the columns of `vramscope-export`'s
 //!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`.
 //!
-//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` writes bundles and classifies memory outside the pool, `alerts`
-//! has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
+//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` finds leaks by function and classifies memory outside the pool,
+//! `alerts` has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
 //!
 //! PyTorch:
 //!
@@ -83,7 +83,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::alerts::{AlertState, GrowthRate};
+    use super::alerts::Alerts;
     #[pymodule_export]
     use super::call_totals::CallTotals;
     #[pymodule_export]
@@ -105,7 +105,7 @@ mod _native {
     use super::pool_history::PoolHistory;
     #[pymodule_export]
     use super::profiler::{
-        check_saved_results, hidden_memory, host_device_memory, keeps_growing, nvml_devices,
+        FunctionLeaks, check_saved_results, function_table, hidden_memory, host_device_memory, nvml_devices,
         out_of_memory_words, resident_memory,
     };
     #[pymodule_export]

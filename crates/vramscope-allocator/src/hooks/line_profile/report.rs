@@ -196,22 +196,57 @@ impl LineReport {
         }
     }
 
+    /// Builds a report of lines that another profile counted, such as one of another language. Each line has its caller's index in the tree
+    /// and its frame. The root has index 0 and the first line index 1; callers precede their callees. `own` has the used and the acquired
+    /// bytes of each index without its callees; missing ones are 0. Other numbers are unknown, and stay 0.
+    pub fn of_tree<'f>(
+        lines: impl IntoIterator<Item = (usize, &'f SourceFrame)>,
+        own: &[[u64; 2]],
+        max_depth: usize,
+    ) -> Self {
+        let mut nodes = vec![LineNode::new(0, 0, &SourceFrame::new("", 0, "_root"))];
+        for (caller, frame) in lines {
+            let caller = caller.min(nodes.len() - 1);
+            nodes.push(LineNode::new(caller, nodes[caller].depth + 1, frame));
+        }
+        for (node, &[used, acquired]) in nodes.iter_mut().zip(own) {
+            (node.used_bytes, node.acquired_bytes) = (used, acquired);
+        }
+        for i in (1..nodes.len()).rev() {
+            let LineNode { parent, used_bytes, acquired_bytes, .. } = nodes[i];
+            let caller = &mut nodes[parent];
+            caller.used_bytes = caller.used_bytes.saturating_add(used_bytes);
+            caller.acquired_bytes = caller.acquired_bytes.saturating_add(acquired_bytes);
+        }
+        let options = LineReportOptions { max_depth, ..LineReportOptions::default() };
+        Self { nodes: arrange(nodes, &options), threads: Vec::new(), device_ids: Vec::new() }
+    }
+
     /// Whether there are frames, but none has a line number: the program was built without debug information.
     pub fn lacks_lines(&self) -> bool {
         self.nodes.len() > 1 && self.nodes.iter().all(|node| node.line == 0)
     }
 
-    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, indented by two spaces per level. If no frame has a line
-    /// number, a last line explains how to build the program.
+    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, indented by two spaces per level.
     ///
     /// # Errors
     /// Writing to `file` fails.
-    pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
+    pub fn write_tree(&self, file: &mut dyn Write) -> io::Result<()> {
         for node in &self.nodes {
             let (used, acquired) = (cupy_bytes(node.used_bytes), cupy_bytes(node.acquired_bytes));
             self.write_place(file, node)?;
             writeln!(file, " ({used}, {acquired})")?;
         }
+        Ok(())
+    }
+
+    /// Writes CuPy's report, as [`write_tree`](Self::write_tree). If no frame has a line number, a last line explains how to build the
+    /// program.
+    ///
+    /// # Errors
+    /// Writing to `file` fails.
+    pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
+        self.write_tree(file)?;
         self.write_note(file)
     }
 

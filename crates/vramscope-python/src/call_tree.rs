@@ -75,10 +75,12 @@ impl CallTree {
         }
     }
 
-    /// The node of a stack that another recorder captured, outermost frame first.
-    pub(crate) fn node_of_frames(&self, stack: impl Iterator<Item = SourceFrame>) -> NodeId {
-        let mut known = self.lock();
-        stack.fold(0, |parent, frame| known.child(parent, frame))
+    /// The frames of a node, innermost first.
+    pub(crate) fn frames(&self, node: NodeId) -> Vec<SourceFrame> {
+        let known = self.lock();
+        let caller = |&node: &NodeId| known.node(node).map(|node| node.parent);
+        let nodes = std::iter::successors(Some(node), caller).filter_map(|node| known.node(node));
+        nodes.map(|node| known.frames[node.frame as usize].clone()).collect()
     }
 
     /// Passes the nodes (from index 1) and the frames to `read`.
@@ -93,6 +95,11 @@ impl CallTree {
 }
 
 impl Known {
+    /// A node; `None` for the root.
+    fn node(&self, node: NodeId) -> Option<&Node> {
+        self.nodes.get((node as usize).checked_sub(1)?)
+    }
+
     /// The node of a stack, or the number of its outermost frames that have nodes.
     fn find(&mut self, stack: &[Running]) -> Result<NodeId, usize> {
         let mut node = 0;

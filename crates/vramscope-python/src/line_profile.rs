@@ -1,12 +1,15 @@
 //! Memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use hashbrown::HashMap;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use vramscope::allocator::SourceFrame;
-use vramscope::allocator::hooks::line_profile::LineReport;
+use vramscope::allocator::hooks::LineProfileHook;
+use vramscope::allocator::hooks::line_profile::{LineNode, LineReportOptions};
+use vramscope::allocator::{CapturedStack, SourceFrame};
 
 use crate::call_tree::{CallTree, NodeId};
 
@@ -14,24 +17,14 @@ use crate::call_tree::{CallTree, NodeId};
 ///
 /// Its callbacks are those of CuPy's `MemoryHook`. Other sources call `count`.
 #[pyclass(subclass, frozen, module = "vramscope._native")]
+#[derive(Default)]
 pub(crate) struct LineProfile {
     tree: CallTree,
-    counted: Mutex<Counted>,
-}
-
-#[derive(Clone, Default)]
-struct Counted {
+    hook: LineProfileHook,
+    /// The hook's stack of each node.
+    stacks: Mutex<HashMap<NodeId, Option<CapturedStack>>>,
     /// The number of printed levels, including the root; 0 for no limit.
-    max_depth: usize,
-    /// Bytes that each line requested itself, without its callees, by node.
-    own: Vec<Bytes>,
-}
-
-/// Used and acquired bytes.
-type Bytes = [u64; 2];
-
-fn add(sum: &mut Bytes, [used, acquired]: Bytes) {
-    *sum = [sum[0].saturating_add(used), sum[1].saturating_add(acquired)];
+    max_depth: AtomicUsize,
 }
 
 #[pymethods]
@@ -40,14 +33,16 @@ impl LineProfile {
     #[new]
     #[pyo3(signature = (*_arguments, **_keywords))]
     fn new(_arguments: &Bound<'_, PyAny>, _keywords: Option<&Bound<'_, PyAny>>) -> Self {
-        Self { tree: CallTree::default(), counted: Mutex::default() }
+        Self::default()
     }
 
     /// Counts bytes for the running line and its callers.
     #[pyo3(signature = (used_bytes=0, acquired_bytes=0))]
     fn count(&self, py: Python<'_>, used_bytes: u64, acquired_bytes: u64) -> PyResult<()> {
         let node = self.tree.capture(py)?;
-        self.add(node, [used_bytes, acquired_bytes]);
+        let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let stack = *stacks.entry(node).or_insert_with(|| self.hook.stack(&self.tree.frames(node)));
+        self.hook.count(stack, used_bytes, acquired_bytes);
         Ok(())
     }
 
@@ -73,8 +68,8 @@ impl LineProfile {
                 let line = frame.get_item(intern!(py, "line"))?.extract()?;
                 stack.push(SourceFrame::new(&text("filename")?, line, &text("name")?));
             }
-            let node = self.tree.node_of_frames(stack.into_iter().rev());
-            self.add(node, if is_used { [size, 0] } else { [0, size] });
+            let (used, acquired) = if is_used { (size, 0) } else { (0, size) };
+            self.hook.count(self.hook.stack(&stack), used, acquired);
         }
         Ok(())
     }
@@ -99,57 +94,31 @@ impl LineProfile {
 
     #[getter(_max_depth)]
     fn max_depth(&self) -> usize {
-        self.counted().max_depth
+        self.max_depth.load(Ordering::Relaxed)
     }
 
     #[setter(_max_depth)]
     fn set_max_depth(&self, max_depth: isize) {
-        self.counted().max_depth = usize::try_from(max_depth).unwrap_or(0);
+        self.max_depth.store(usize::try_from(max_depth).unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Each line that counted bytes itself, with the sum over all callers, most used bytes first.
     fn _lines(&self) -> Vec<(String, Option<u32>, String, u64, u64)> {
-        let own = self.counted().own.clone();
-        self.tree.with(|nodes, frames| {
-            let mut by_frame: Vec<(u32, Bytes)> =
-                (0..frames.len() as u32).map(|frame| (frame, Bytes::default())).collect();
-            for (node, bytes) in nodes.iter().zip(own.iter().skip(1)) {
-                add(&mut by_frame[node.frame as usize].1, *bytes);
-            }
-            by_frame.retain(|(_, bytes)| *bytes != [0, 0]);
-            by_frame.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-            let line = |(frame, [used, acquired]): (u32, Bytes)| {
-                let SourceFrame { filename, line, name } = &frames[frame as usize];
-                let line = (*line > 0).then_some(*line);
-                (filename.to_string(), line, name.to_string(), used, acquired)
-            };
-            by_frame.into_iter().map(line).collect()
-        })
+        let options = LineReportOptions { depth_from_leaf: 1, ..LineReportOptions::default() };
+        let lines = self.hook.report(&options).nodes.into_iter().skip(1);
+        let mut lines: Vec<_> = lines.filter(|n| n.used_bytes > 0 || n.acquired_bytes > 0).collect();
+        lines.sort_by_key(|n| std::cmp::Reverse((n.used_bytes, n.acquired_bytes)));
+        let row = |n: LineNode| {
+            (n.filename, (n.line > 0).then_some(n.line), n.name, n.used_bytes, n.acquired_bytes)
+        };
+        lines.into_iter().map(row).collect()
     }
 
     /// The report in CuPy's format.
     fn _report(&self) -> PyResult<String> {
-        let Counted { max_depth, own } = self.counted().clone();
+        let options = LineReportOptions { max_depth: self.max_depth(), ..LineReportOptions::default() };
         let mut text = Vec::new();
-        self.tree.with(|nodes, frames| {
-            let lines = nodes.iter().map(|node| (node.parent as usize, &frames[node.frame as usize]));
-            LineReport::of_tree(lines, &own, max_depth).write_tree(&mut text)
-        })?;
+        self.hook.report(&options).write_tree(&mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
-    }
-}
-
-impl LineProfile {
-    fn add(&self, node: NodeId, bytes: Bytes) {
-        let node = node as usize;
-        let mut counted = self.counted();
-        if counted.own.len() <= node {
-            counted.own.resize(node + 1, Bytes::default());
-        }
-        add(&mut counted.own[node], bytes);
-    }
-
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -154,7 +154,9 @@ impl LineReport {
             .nodes
             .iter()
             .map(|node| {
-                let shown = |f: &&SourceFrame| !f.is_own() && (options.std_frames || !f.is_runtime());
+                let shown = |f: &&SourceFrame| {
+                    node.site.is_supplied() || !f.is_own() && (options.std_frames || !f.is_runtime())
+                };
                 let frames = symbols.frames(store, node.site);
                 frames.iter().rev().filter(shown).cloned().collect()
             })
@@ -194,32 +196,6 @@ impl LineReport {
             threads: lanes.iter().map(|l| l.thread).collect::<BTreeSet<_>>().into_iter().collect(),
             device_ids: lanes.iter().map(|l| l.device_id).collect::<BTreeSet<_>>().into_iter().collect(),
         }
-    }
-
-    /// Builds a report of lines that another profile counted, such as one of another language. Each line has its caller's index in the tree
-    /// and its frame. The root has index 0 and the first line index 1; callers precede their callees. `own` has the used and the acquired
-    /// bytes of each index without its callees; missing ones are 0. Other numbers are unknown, and stay 0.
-    pub fn of_tree<'f>(
-        lines: impl IntoIterator<Item = (usize, &'f SourceFrame)>,
-        own: &[[u64; 2]],
-        max_depth: usize,
-    ) -> Self {
-        let mut nodes = vec![LineNode::new(0, 0, &SourceFrame::new("", 0, "_root"))];
-        for (caller, frame) in lines {
-            let caller = caller.min(nodes.len() - 1);
-            nodes.push(LineNode::new(caller, nodes[caller].depth + 1, frame));
-        }
-        for (node, &[used, acquired]) in nodes.iter_mut().zip(own) {
-            (node.used_bytes, node.acquired_bytes) = (used, acquired);
-        }
-        for i in (1..nodes.len()).rev() {
-            let LineNode { parent, used_bytes, acquired_bytes, .. } = nodes[i];
-            let caller = &mut nodes[parent];
-            caller.used_bytes = caller.used_bytes.saturating_add(used_bytes);
-            caller.acquired_bytes = caller.acquired_bytes.saturating_add(acquired_bytes);
-        }
-        let options = LineReportOptions { max_depth, ..LineReportOptions::default() };
-        Self { nodes: arrange(nodes, &options), threads: Vec::new(), device_ids: Vec::new() }
     }
 
     /// Whether there are frames, but none has a line number: the program was built without debug information.

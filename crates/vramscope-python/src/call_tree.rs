@@ -16,10 +16,10 @@ const MOST_CODES: usize = 1 << 16;
 pub(crate) type NodeId = u32;
 
 /// A line of the program, called through the lines of its parents.
-pub(crate) struct Node {
-    pub(crate) parent: NodeId,
+struct Node {
+    parent: NodeId,
     /// Index of its frame.
-    pub(crate) frame: u32,
+    frame: u32,
 }
 
 /// The captured stacks. Parents precede their children, and nodes are in the order of their first capture.
@@ -75,18 +75,15 @@ impl CallTree {
         }
     }
 
-    /// The frames of a node, innermost first.
-    pub(crate) fn frames(&self, node: NodeId) -> Vec<SourceFrame> {
+    /// Passes the stack of a node, as indices of frames, innermost first, and all frames to `read`.
+    pub(crate) fn with<T>(&self, node: NodeId, read: impl FnOnce(&[u32], &[SourceFrame]) -> T) -> T {
         let known = self.lock();
-        let caller = |&node: &NodeId| known.node(node).map(|node| node.parent);
-        let nodes = std::iter::successors(Some(node), caller).filter_map(|node| known.node(node));
-        nodes.map(|node| known.frames[node.frame as usize].clone()).collect()
-    }
-
-    /// Passes the nodes (from index 1) and the frames to `read`.
-    pub(crate) fn with<T>(&self, read: impl FnOnce(&[Node], &[SourceFrame]) -> T) -> T {
-        let known = self.lock();
-        read(&known.nodes, &known.frames)
+        let (mut stack, mut next) = (Vec::new(), node);
+        while let Some(node) = next.checked_sub(1).and_then(|i| known.nodes.get(i as usize)) {
+            stack.push(node.frame);
+            next = node.parent;
+        }
+        read(&stack, &known.frames)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -95,11 +92,6 @@ impl CallTree {
 }
 
 impl Known {
-    /// A node; `None` for the root.
-    fn node(&self, node: NodeId) -> Option<&Node> {
-        self.nodes.get((node as usize).checked_sub(1)?)
-    }
-
     /// The node of a stack, or the number of its outermost frames that have nodes.
     fn find(&mut self, stack: &[Running]) -> Result<NodeId, usize> {
         let mut node = 0;

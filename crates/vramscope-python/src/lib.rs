@@ -47,6 +47,7 @@
 //! - `stacks` keeps code objects and positions, not frames: a frame keeps every array in its local variables alive.
 //! - `call_tree` compares a stack with the previous one, looks up differences by address, and asks Python for names only for new lines.
 //!   It holds no lock while Python code may run, because the garbage collector may call a hook.
+//! - `line_profile` counts at the stacks of the allocator's `LineProfileHook`, which makes the report.
 //! - `pool_history` wraps both ends of CuPy's pool. Each block has an object that dies with it, on any thread.
 
 mod alerts;

@@ -41,7 +41,11 @@ impl LineProfile {
     fn count(&self, py: Python<'_>, used_bytes: u64, acquired_bytes: u64) -> PyResult<()> {
         let node = self.tree.capture(py)?;
         let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
-        let stack = *stacks.entry(node).or_insert_with(|| self.hook.stack(&self.tree.frames(node)));
+        let stack = *stacks.entry(node).or_insert_with(|| {
+            self.tree.with(node, |stack, frames| {
+                self.hook.stack(&stack.iter().map(|&i| frames[i as usize].clone()).collect::<Vec<_>>())
+            })
+        });
         self.hook.count(stack, used_bytes, acquired_bytes);
         Ok(())
     }

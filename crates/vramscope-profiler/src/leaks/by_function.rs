@@ -11,20 +11,7 @@ use super::course::{Course, Floor};
 ///
 /// The retained memory of a name's calls has two upper bounds: what the calls left without their returned values, and the growth of the
 /// allocated bytes since the first call. The lower one takes the place of the counted blocks of a [`LeakDetector`](super::LeakDetector).
-/// The rule is the same.
-///
-/// ```
-/// use vramscope_profiler::FunctionLeaks;
-///
-/// let mut leaks = FunctionLeaks::default();
-/// for call in 0..3 {
-///     leaks.record("step", call * 512, (call + 1) * 512, 0);
-/// }
-/// assert_eq!(leaks.suspects(1536)[0].floor, [512, 1024, 1536]);
-/// assert!(leaks.suspects(0).is_empty());
-/// ```
-///
-/// Its memory grows with the number of names, and with the logarithm of the number of calls.
+/// The rule is the same. Its memory grows with the number of names, and with the logarithm of the number of calls.
 #[derive(Debug, Default)]
 pub struct FunctionLeaks {
     functions: BTreeMap<Arc<str>, Calls>,

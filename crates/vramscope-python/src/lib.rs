@@ -11,8 +11,8 @@
 //! - `work`: long work runs on a thread without the interpreter's lock, and Ctrl-C ends it. `table`: the columns of `vramscope-export`'s
 //!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`. `phantom`: runs on phantom GPUs, and the search for changes.
 //!
-//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` writes bundles and classifies memory outside the pool, `alerts`
-//! has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
+//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` finds leaks by function and classifies memory outside the pool,
+//! `alerts` has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
 //!
 //! PyTorch:
 //!
@@ -47,6 +47,7 @@
 //! - `stacks` keeps code objects and positions, not frames: a frame keeps every array in its local variables alive.
 //! - `call_tree` compares a stack with the previous one, looks up differences by address, and asks Python for names only for new lines.
 //!   It holds no lock while Python code may run, because the garbage collector may call a hook.
+//! - `line_profile` counts at the stacks of the allocator's `LineProfileHook`, which makes the report.
 //! - `pool_history` wraps both ends of CuPy's pool. Each block has an object that dies with it, on any thread.
 //! - `arguments`: parses arguments of the package's functions.
 //! - `command`: the `vramscope` command in the package.
@@ -97,7 +98,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::alerts::{AlertState, GrowthRate};
+    use super::alerts::Alerts;
     #[pymodule_export]
     use super::call_totals::CallTotals;
     #[pymodule_export]
@@ -122,7 +123,7 @@ mod _native {
     use super::pool_history::PoolHistory;
     #[pymodule_export]
     use super::profiler::{
-        check_saved_results, hidden_memory, host_device_memory, keeps_growing, nvml_devices,
+        FunctionLeaks, check_saved_results, function_table, hidden_memory, host_device_memory, nvml_devices,
         out_of_memory_words, resident_memory,
     };
     #[pymodule_export]

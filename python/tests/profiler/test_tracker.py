@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import vramscope
-from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFlightRecorderConfig, capture_oom
+from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFlightRecorderConfig, _native, capture_oom
 from vramscope.profiler import GpuProcess, OutsideMemory, classify_oom_exception, hidden_memory
 
 MiB = 1024 * 1024
@@ -67,7 +67,7 @@ def test_cached_bytes_do_not_count_for_thresholds_and_other_processes_do(device,
         device.empty_cache()
         tracker._sample()
         tracker.clear_events()
-        tracker._watched.clear()
+        tracker._rules = _native.Alerts(60.0)
         device.others = 990 * MiB
         tracker._sample()
         assert [alert.event_type for alert in tracker.get_alerts()] == ["critical"]

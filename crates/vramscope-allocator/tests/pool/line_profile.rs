@@ -66,6 +66,21 @@ fn the_report_of_cupys_documentation() {
     );
 }
 
+/// Frames of the system that starts a thread begin with `_start` too, and a file of vramscope has a folder like this.
+#[test]
+fn a_frame_of_another_language_is_shown_whatever_its_name() {
+    let ((script, hook), pool) = (scripted(), pool());
+    let guard = register(hook.clone()).unwrap();
+    script.at(&[("/home/me/vramscope-engine-demo/src/train.py", 1, "_start_training")]);
+    let block = pool.malloc(512).unwrap();
+    drop((guard, block));
+    assert!(
+        printed(&hook).ends_with("train.py:1:_start_training (512.00B, 512.00B)\n"),
+        "{}",
+        printed(&hook)
+    );
+}
+
 /// `tests/cupy_tests/cuda_tests/memory_hooks_tests/test_line_profile.py`: the pool has a cached block of 1000 bytes. One request uses it,
 /// another needs the device. The depth includes the root.
 #[test]

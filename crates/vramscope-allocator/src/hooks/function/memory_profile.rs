@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::calls::{CallRecord, Calls, FunctionSummary};
-use super::report::{Profile, Unit, write_report};
+use super::report::{Profile, Unit, write_report, write_table};
 use super::scopes::this_thread_token;
 use super::{Ended, Function, FunctionCall, FunctionHook};
 use crate::hooks::{AllocPostprocess, Free, HookGuard, MallocPostprocess, MemoryHook, register};
@@ -135,7 +135,7 @@ impl CupyMemoryProfileHook {
     /// # Errors
     /// Writing to `file` fails.
     pub fn print_report(&self, unit: Unit, file: &mut dyn Write) -> io::Result<()> {
-        write_report(&self.summary(), false, unit, file)
+        write_table(&self.summary(), unit, file)
     }
 
     /// Prints the summary by phase with all its numbers, in the same format.

@@ -112,11 +112,7 @@ pub use questions::{Pace, Question};
 pub use ranks::ranks_answer;
 pub use recording::OpenRecording;
 #[cfg(feature = "server")]
-pub use server::sql::SqlAnswer;
-pub use server::sql::SqlColumn;
-pub use server::sql::SqlError;
-pub use server::sql::SqlFile;
-pub use server::sql::SqlTable;
+pub use server::sql::{SqlAnswer, SqlColumn, SqlError, SqlFile, SqlTable};
 #[cfg(feature = "server")]
 pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server, SourceFolders, SqlEngine};
 

@@ -130,6 +130,10 @@ class Check(TypedDict):
     baseline: str | None
     kept: bool
     """Whether all budgets are kept; false if one is unknown."""
+    status: str
+    """`exceeded` if a budget is exceeded, else `unknown` if one is unknown, else `kept`."""
+    damage: Damage | None
+    """Damaged places of the file; None if there are none."""
     devices: list[DeviceCheck]
     only_in_baseline: list[int]
     """Devices that were used only in the baseline."""
@@ -165,6 +169,16 @@ class Collective(TypedDict):
     """The frame of PyTorch that shows the operation, in the stack of the largest buffer."""
     line: Frame | None
     """The line of the user's code in that stack; None without one."""
+
+
+class Damage(TypedDict):
+    """Damaged places of a file. What follows them was read."""
+
+    places: int
+    bytes: int
+    """Bytes that could not be read."""
+    first_byte: int
+    """Offset of the first place in bytes."""
 
 
 class Device(TypedDict):
@@ -693,6 +707,12 @@ class Info(TypedDict):
     format: str
     pickle_protocol: NotRequired[int | None]
     compression: str
+    damage: Damage | None
+    """Damaged places of the file; None if there are none."""
+    cut_off_bytes: int
+    """Bytes of an incomplete write at the end of the file."""
+    ends_early: bool
+    """Whether the recording ends before the program did: it was killed or is still running, or the file was cut."""
     generation: str | None
     features: list[str]
     devices: list[InfoDevice]
@@ -1132,6 +1152,12 @@ class Quality(TypedDict):
     segment_contradictions: int
     end_state_disagreements: int
     end_state_disagreement_bytes: int
+    size_contradictions: int
+    """Number of sizes that contradict each other, such as those of an allocation and its free."""
+    damaged: bool
+    """Whether events may be missing because the file is damaged."""
+    ends_early: bool
+    """Whether the recording ends before the program did: it was killed or is still running, or the file was cut."""
     settings_assumed: bool
     seen_from_outside: bool
     """Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator."""
@@ -1342,6 +1368,8 @@ class Report(TypedDict):
 
     file: str
     format: str
+    damage: Damage | None
+    """Damaged places of the file; None if there are none."""
     devices: list[Device]
 
 

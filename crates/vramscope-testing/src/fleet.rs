@@ -154,8 +154,17 @@ fn free_what_leaks(trace: &mut Trace) {
         events.push(event);
     }
     device.events = events;
-    for block in device.blocks.iter_mut().filter(|block| freed.contains(&block.address)) {
-        block.state = BlockState::Inactive;
+    for segment in &mut device.segments {
+        let blocks = &mut device.blocks[segment.blocks.clone()];
+        for block in blocks.iter_mut().filter(|block| freed.contains(&block.address)) {
+            block.state = BlockState::Inactive;
+            let sums = [
+                (&mut segment.allocated_size, block.size),
+                (&mut segment.active_size, block.size),
+                (&mut segment.requested_size, block.requested_size),
+            ];
+            sums.into_iter().for_each(|(sum, size)| *sum = sum.map(|sum| sum - size));
+        }
     }
 }
 

@@ -198,7 +198,7 @@ fn devices_that_only_one_of_the_two_has_are_named() {
     let two = snapshot(folder.path(), "two.json", &[used(512), used(1024)]);
     let (code, answer) = answer(&[&two, "--baseline", &one, "--max-growth", "1GiB"]);
     let verdict = &answer["devices"][1]["verdicts"][0];
-    assert_eq!((code, &verdict["status"]), (1, &json!("unknown")));
+    assert_eq!((code, &verdict["status"]), (3, &json!("unknown")));
     assert_eq!(verdict["unknown_because"], "no_baseline");
     assert_eq!(
         verdict["text"],
@@ -221,7 +221,7 @@ fn a_recording_that_does_not_tell_is_not_passed() {
     std::fs::write(&file, json!({"segments": [segment], "device_traces": [[]]}).to_string()).unwrap();
     let file = file.to_str().unwrap();
     let (code, out, _) = text(&[file, "--max-peak", "1MiB"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     let found = "unknown    peak of allocated bytes on device 0: unknown, because no history was recorded; 512 B when the snapshot was taken, --max-peak 1.00 MiB\n";
     assert!(out.contains(found), "{out}");
     assert!(out.contains("Call `torch.cuda.memory._record_memory_history()` before"), "{out}");
@@ -247,18 +247,18 @@ fn a_recording_that_lost_its_beginning_is_not_passed() {
     let folder = tempfile::tempdir().unwrap();
     let file = overflowed(folder.path(), "ring.json", 512);
     let (code, out, err) = text(&[&file, "--max-peak", "1MiB", "--no-leaks", "--no-oom"]);
-    assert_eq!((code, err.as_str()), (1, ""));
+    assert_eq!((code, err.as_str()), (3, ""));
     insta::assert_snapshot!(out.replace(folder.path().to_str().unwrap(), "FOLDER"));
     let (code, answer) = answer(&[&file, "--max-peak", "1MiB"]);
     let verdict = &answer["devices"][0]["verdicts"][0];
-    assert_eq!((code, &verdict["status"]), (1, &json!("unknown")));
+    assert_eq!((code, &verdict["status"]), (3, &json!("unknown")));
     assert_eq!(verdict["unknown_because"], "events_dropped");
     // The remaining events show that a budget is exceeded.
     let (code, out, _) = text(&[&file, "--max-peak", "511"]);
     assert!(code == 1 && out.contains("exceeded   peak of allocated bytes"), "{out}");
 
     let (code, xml, _) = text(&[&file, "--max-peak", "1MiB", "--junit", "-"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     let document = roxmltree::Document::parse(&xml).unwrap();
     let error = document.descendants().find(|n| n.has_tag_name("error")).unwrap();
     assert!(error.text().unwrap().contains("Record the run again with a larger `max_entries`."), "{xml}");
@@ -270,7 +270,7 @@ fn growth_over_a_baseline_that_lost_its_beginning_is_not_known() {
     let ring = overflowed(folder.path(), "ring.json", 512);
     let whole = snapshot(folder.path(), "whole.json", &[vec![alloc(1 << 20, 1024, 10, "load")]]);
     let (code, out, _) = text(&[&whole, "--baseline", &ring, "--max-growth", "0"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     let found =
         "its growth is unknown, because the ring buffer probably dropped the oldest events of the baseline\n";
     assert!(out.contains(found), "{out}");
@@ -349,7 +349,7 @@ fn what_nobody_can_tell_is_an_error_in_junit() {
     let one = snapshot(folder.path(), "one.json", &[vec![alloc(1 << 20, 512, 1, "f")]]);
     let two = snapshot(folder.path(), "two.json", &[vec![], vec![alloc(1 << 20, 512, 1, "f")]]);
     let (code, xml, _) = text(&[&two, "--baseline", &one, "--junit", "-"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     let document = roxmltree::Document::parse(&xml).unwrap();
     let errors: Vec<_> = document.descendants().filter(|n| n.has_tag_name("error")).collect();
     assert_eq!(errors.len(), 2, "{xml}");
@@ -412,5 +412,96 @@ fn what_cannot_be_asked_is_refused() {
         let (code, out, err) = text(&args);
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
         assert!(err.contains(why), "{args:?}: {err}");
+    }
+}
+
+/// A log of RMM with forty allocations of 4 MiB, which are freed at the end, and its rows.
+fn of_rmm() -> (String, Vec<String>) {
+    let row = |action: &str, i: u64| {
+        format!("1,15:00:{i:02}.000000,{action},{:#x},{},0x0\n", (1u64 << 40) + (i << 22), 4 << 20)
+    };
+    let rows: Vec<String> =
+        (0..40).map(|i| row("allocate", i)).chain((0..40).map(|i| row("free", i))).collect();
+    ("Thread,Time,Action,Pointer,Size,Stream\n".to_owned(), rows)
+}
+
+/// A quote in the middle of a table once took all rows behind it, and both budgets were kept.
+#[test]
+fn a_damaged_row_is_never_a_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let (header, rows) = of_rmm();
+    let write = |name: &str, rows: &[String]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, header.clone() + &rows.concat()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let whole = write("whole.csv", &rows);
+    let mut quoted = rows.clone();
+    quoted[9] = quoted[9].replace("allocate,", "allocate,\"");
+    let quoted = write("quoted.csv", &quoted);
+    let cut = write("cut.csv", &[&rows[..30], &[rows[30][..20].to_owned()]].concat());
+    for (limit, codes) in [
+        // Above all rows; below them, where the free of the damaged allocation shows it; below the rows before the cut.
+        ("161MiB", [0, 3, 3]),
+        ("158MiB", [1, 1, 3]),
+        ("100MiB", [1, 1, 1]),
+    ] {
+        let found = [&whole, &quoted, &cut].map(|file| text(&[file, "--max-peak", limit]).0);
+        assert_eq!(found, codes, "{limit}");
+    }
+    // Budgets that are exceeded come first, also in the exit code.
+    assert_eq!(text(&[&quoted, "--max-peak", "100MiB", "--no-oom"]).0, 1);
+
+    let (code, out, err) = text(&[&quoted, "--max-peak", "161MiB"]);
+    let at = header.len() + rows[..9].concat().len();
+    let damage = format!("the file is damaged at byte {at}: {} bytes cannot be read", rows[9].len() + 1);
+    assert!(code == 3 && err.contains(&damage), "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[1].starts_with("The file is damaged at byte "), "{out}");
+    let unknown = "peak of allocated bytes on device 0: unknown, because the file is damaged, and events may be missing; 156.00 MiB in the recorded events, --max-peak 161.00 MiB";
+    assert!(out.contains(unknown), "{out}");
+    let (_, answer) = {
+        let output = run(&["check", &quoted, "--max-peak", "161MiB", "--json"]);
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap())
+    };
+    assert_eq!((&answer["status"], &answer["kept"]), (&json!("unknown"), &json!(false)));
+    assert_eq!(answer["damage"], json!({"places": 1, "bytes": rows[9].len() + 1, "first_byte": at}));
+    assert_eq!(answer["devices"][0]["verdicts"][0]["unknown_because"], "damaged");
+    let (_, xml, _) = text(&[&quoted, "--max-peak", "161MiB", "--junit", "-"]);
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    assert!(document.descendants().any(|node| node.has_tag_name("error")), "{xml}");
+
+    // The report and `info` name it, too.
+    let report = String::from_utf8(run(&["report", &quoted]).stdout).unwrap();
+    assert!(report.lines().nth(1).unwrap().starts_with("The file is damaged at byte "), "{report}");
+    let info = String::from_utf8(run(&["info", &quoted]).stdout).unwrap();
+    assert!(info.contains(&format!("  damage      the file is damaged at byte {at}")), "{info}");
+    let ends = String::from_utf8(run(&["info", &cut]).stdout).unwrap();
+    assert!(ends.contains("  ends        in an incomplete write of 20 bytes"), "{ends}");
+
+    // A fleet has the same answer.
+    for (limit, code) in [("161MiB", 3), ("158MiB", 1)] {
+        let output = run(&["fleet", &quoted, "--no-cache", "--max-peak", limit]);
+        assert_eq!(output.status.code(), Some(code), "{limit}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// What a damaged recording is exported to is as damaged.
+#[test]
+fn an_export_does_not_mend_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let (header, mut rows) = of_rmm();
+    rows[9] = rows[9].replace("allocate", "al!ocate");
+    let file = folder.path().join("damaged.csv");
+    std::fs::write(&file, header + &rows.concat()).unwrap();
+    let file = file.to_str().unwrap();
+    for format in ["pickle", "log"] {
+        let out = folder.path().join(format);
+        let out = out.to_str().unwrap();
+        let exported = run(&["export", file, "--format", format, "--output", out]);
+        assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+        for (limit, code) in [("161MiB", 3), ("158MiB", 1)] {
+            assert_eq!(text(&[out, "--max-peak", limit]).0, code, "{format}, {limit}");
+        }
     }
 }

@@ -12,7 +12,7 @@ struct Sample {
     refused: Option<&'static str>,
     /// The value of `format` in `info --json`.
     format: &'static str,
-    /// `check --no-oom --no-leaks`: 1 if the recording has a leak, ran out of memory, or cannot show it.
+    /// `check --no-oom --no-leaks`: 1 if the recording has a leak or ran out of memory, 3 if it cannot show it.
     check: Opened,
     /// `replay`: 1 if the recorded run is out of memory on its device.
     replay: Opened,
@@ -30,9 +30,9 @@ const UNKNOWN_RULES: Opened = Err("whose rules are unknown here");
 const SAMPLES_ONLY: &str = "a log of samples, not a recording";
 const NO_DEVICE: &str = "nothing was recorded on any device";
 
-const SAMPLES: [Sample; 34] = [
+const SAMPLES: [Sample; 36] = [
     // PyTorch's snapshots.
-    sample("segments", "pickle", 1, Ok(0)),
+    sample("segments", "pickle", 3, Ok(0)),
     sample("protocol2", "pickle", 0, Ok(0)),
     sample("protocol3", "pickle", 0, Ok(0)),
     sample("protocol4", "pickle", 0, Ok(0)),
@@ -50,19 +50,21 @@ const SAMPLES: [Sample; 34] = [
     sample("log2", "log", 1, Ok(1)),
     sample("log3", "log", 1, Ok(1)),
     sample("log4", "log", 1, Ok(1)),
+    sample("log5", "log", 1, Ok(1)),
     sample("log-cut", "log", 1, Ok(1)),
     sample("log2-cut", "log", 1, Ok(1)),
     sample("log3-cut", "log", 1, Ok(1)),
     sample("log4-cut", "log", 1, Ok(1)),
+    sample("log5-cut", "log", 1, Ok(1)),
     Sample { check: Err(NO_DEVICE), ..sample("log4-host", "log", 0, Ok(0)) },
     // Other tools.
-    sample("rmm", "rmm", 1, UNKNOWN_RULES),
-    sample("memscope", "msmemscope", 1, UNKNOWN_RULES),
-    sample("torch-profiler", "torch_profiler", 1, UNKNOWN_RULES),
-    sample("nsys", "nsys", 1, UNKNOWN_RULES),
-    sample("paddle", "pickle", 1, UNKNOWN_RULES),
-    sample("mlx", "pickle", 1, UNKNOWN_RULES),
-    sample("jax", "jax", 1, UNKNOWN_RULES),
+    sample("rmm", "rmm", 3, UNKNOWN_RULES),
+    sample("memscope", "msmemscope", 3, UNKNOWN_RULES),
+    sample("torch-profiler", "torch_profiler", 3, UNKNOWN_RULES),
+    sample("nsys", "nsys", 3, UNKNOWN_RULES),
+    sample("paddle", "pickle", 3, UNKNOWN_RULES),
+    sample("mlx", "pickle", 3, UNKNOWN_RULES),
+    sample("jax", "jax", 3, UNKNOWN_RULES),
     // Not recordings.
     refused("samples-csv", SAMPLES_ONLY),
     refused("samples-json", SAMPLES_ONLY),
@@ -214,11 +216,11 @@ fn the_replay_of_pinned_memory() {
 fn budgets_about_unknown_numbers_are_not_kept() {
     // A request failed, but the log does not have the device's free memory.
     let (answer, text) = opened(&["check", "--no-oom"], "rmm");
-    assert_eq!(answer, Ok(1));
+    assert_eq!(answer, Ok(3));
     assert!(text.contains("unknown, because failed requests are not read from this format"), "{text}");
     for sample in ["rmm", "torch-profiler", "jax"] {
         let (answer, text) = opened(&["check", "--max-reserved", "1GiB"], sample);
-        assert_eq!(answer, Ok(1), "{sample}");
+        assert_eq!(answer, Ok(3), "{sample}");
         assert!(joined(&text).contains("unknown, because"), "{text}");
     }
     // The driver's allocations, and a memory pool.

@@ -148,125 +148,27 @@ fn print(counts: &BTreeMap<(&'static str, Damage), Counts>) {
     }
 }
 
+/// The counts of some inputs: the same in each run.
+#[test]
+fn damage_is_never_a_verdict() {
+    let (counts, wrong) = measure(&bases::all(None), 30, 1);
+    assert_eq!(wrong, Vec::<String>::new());
+    let sum = |of: fn(&Counts) -> usize| counts.values().map(of).sum::<usize>();
+    // What is still readable is read: most damaged tables and logs have a verdict.
+    let (broken, unknown) = (sum(|c| c.broken), sum(|c| c.unknown));
+    assert!(broken > 200 && unknown > 40, "{broken} broken, {unknown} unknown");
+    let errors =
+        |format| counts.iter().filter(|((of, _), _)| *of == format).map(|(_, c)| c.error).sum::<usize>();
+    assert!(errors("RMM") + errors("msMemScope") < 10, "damage of a row refuses the whole table");
+}
+
 #[test]
 #[ignore = "takes long: ./test --slow"]
 fn thousands_of_damaged_inputs() {
     let bases = bases::all(vramscope_testing::recordings().as_deref());
     let cases = std::env::var("VRAMSCOPE_DAMAGED").ok().and_then(|n| n.parse().ok());
-    let cases = cases.unwrap_or(2400 / bases.len());
-    let (counts, wrong) = measure(&bases, cases, 1);
+    let (counts, wrong) = measure(&bases, cases.unwrap_or(2400 / bases.len()), 1);
     print(&counts);
     wrong.iter().for_each(|line| println!("{line}"));
     assert_eq!(wrong.len(), 0);
-}
-
-#[test]
-#[ignore]
-fn scan() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut folders = vec![root.join("fuzz/corpus/read"), root.join("examples"), root.join("examples/fleet")];
-    folders
-        .extend(["phantom", "real", "categories"].map(|f| vramscope_testing::recordings().unwrap().join(f)));
-    for folder in folders {
-        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
-        files.sort();
-        for file in files {
-            let Ok(bytes) = std::fs::read(&file) else { continue };
-            let Ok(recording) = Reader::new(&bytes[..]).read() else { continue };
-            let session = Session::once("x".to_owned(), recording, ADVICE);
-            for position in 0..session.trace().devices.len() {
-                let history = session.history(position, &Cancel::default()).unwrap();
-                let q = history.quality;
-                println!(
-                    "{} dev {} events {} : sizes {} lost {} cbytes {} end {} ({}) seg {} mism {} repro {:?} pre {} inferred {} overf {} counted {:?} peak {}",
-                    file.file_name().unwrap().to_string_lossy(),
-                    history.device().device,
-                    history.device().events.len(),
-                    q.size_contradictions,
-                    q.lost_events,
-                    q.contradictory_bytes,
-                    q.end_state_disagreements,
-                    q.end_state_disagreement_bytes,
-                    q.segment_contradictions,
-                    q.size_mismatches,
-                    q.reproduced,
-                    q.preexisting,
-                    q.inferred_sizes,
-                    q.probably_overflowed,
-                    history.device().counted_peak,
-                    history.peaks().allocated.bytes
-                );
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore]
-fn explain() {
-    let bases = bases::all(vramscope_testing::recordings().as_deref());
-    for case in std::env::var("CASES").unwrap().split(';') {
-        let mut parts = case.split(',');
-        let (name, kind) = (parts.next().unwrap(), parts.next().unwrap());
-        let n: Vec<usize> = parts.map(|n| n.parse().unwrap()).collect();
-        let base = bases.iter().find(|b| b.name == name).unwrap();
-        let mut out = base.bytes.clone();
-        match kind {
-            "flip" => out[n[0]] ^= 1 << n[1],
-            "quote" => out[n[0]] = b'"',
-            "insert" => out.insert(n[0], b'"'),
-            "remove" => drop(out.drain(n[0]..n[1])),
-            "double" => drop(out.splice(n[1]..n[1], base.bytes[n[0]..n[1]].iter().copied())),
-            "zeros" => out[n[0]..n[1]].fill(0),
-            _ => out.truncate(n[0]),
-        }
-        println!("=== {case}");
-        let from = n[0].saturating_sub(60);
-        println!(
-            "  before {:?}",
-            String::from_utf8_lossy(&base.bytes[from..(n[0] + 60).min(base.bytes.len())])
-        );
-        println!(
-            "  after  {:?}",
-            String::from_utf8_lossy(&out[from.min(out.len())..(n[0] + 60).min(out.len())])
-        );
-        let a = Reader::new(&base.bytes[..]).read().unwrap();
-        let Ok(b) = Reader::new(&out[..]).read() else {
-            println!("  error");
-            continue;
-        };
-        println!("  notices {:?}", b.notices.to_string());
-        for (x, y) in a.trace.devices.iter().zip(&b.trace.devices) {
-            let all = |d: &vramscope_trace::DeviceTrace| -> Vec<String> {
-                let e =
-                    d.events.iter().map(|e| format!("{:?} {:#x} {}", e.action, e.address_or_free, e.size));
-                let s = d.segments.iter().map(|s| {
-                    format!(
-                        "segment {:#x} {} {:?} {:?}",
-                        s.address, s.total_size, s.allocated_size, s.is_expandable
-                    )
-                });
-                let b = d
-                    .blocks
-                    .iter()
-                    .map(|b| format!("block {:#x} {} {} {:?}", b.address, b.size, b.requested_size, b.state));
-                e.chain(s).chain(b).collect()
-            };
-            let (x, y) = (all(x), all(y));
-            println!("  {} and {} things", x.len(), y.len());
-            x.iter()
-                .zip(&y)
-                .enumerate()
-                .filter(|(_, (a, b))| a != b)
-                .take(6)
-                .for_each(|(i, (a, b))| println!("  {i}: {a} -> {b}"));
-            x.iter().filter(|l| !y.contains(l)).take(6).for_each(|l| println!("  - {l}"));
-            y.iter().filter(|l| !x.contains(l)).take(6).for_each(|l| println!("  + {l}"));
-        }
-        println!("  settings equal: {}", a.trace.settings == b.trace.settings);
-        let session = Session::once("x".to_owned(), b, ADVICE);
-        for position in 0..session.trace().devices.len() {
-            println!("  {:?}", session.history(position, &Cancel::default()).unwrap().quality);
-        }
-    }
 }

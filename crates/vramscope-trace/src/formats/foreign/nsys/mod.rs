@@ -551,6 +551,16 @@ mod tests {
         }
     }
 
+    /// Without its column of kinds, memory of the host would be the device's, and the other way round.
+    #[test]
+    fn a_damaged_statement_is_refused() {
+        let mut changed = EXPORT.to_vec();
+        let at = (0..changed.len()).find(|&at| changed[at..].starts_with(b"memKind")).unwrap();
+        changed[at..at + 7].fill(0);
+        let message = read(&changed[..]).unwrap_err().to_string();
+        assert!(message.contains("a damaged statement of an SQLite table"), "{message}");
+    }
+
     #[test]
     fn a_page_that_contains_itself_is_refused() {
         // The root of the schema, with itself as its right-most child.

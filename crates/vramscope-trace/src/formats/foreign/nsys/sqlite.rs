@@ -90,16 +90,21 @@ impl<'b> Database<'b> {
     pub(super) fn table(&self, name: &str) -> Result<Option<Table>> {
         let schema = Table { root: 1, columns: Vec::new(), row_number: None };
         let mut found = None;
+        let mut is_damaged = false;
         self.rows(&schema, |row| {
             if let [kind, of, _, Value::Int(root), Value::Text(sql)] = row
                 && kind.text() == Some("table")
                 && of.text().is_some_and(|of| of.eq_ignore_ascii_case(name))
             {
+                is_damaged |= sql.contains('\0') || !sql.contains(')');
                 let (columns, row_number) = columns(sql);
                 found = u32::try_from(*root).ok().map(|root| Table { root, columns, row_number });
             }
             true
         })?;
+        if is_damaged {
+            return Err(Invalid { offset: 100, what: "a damaged statement of an SQLite table" });
+        }
         Ok(found)
     }
 

@@ -278,6 +278,60 @@ fn budgets_decide_the_exit_code() {
     );
 }
 
+/// Names that break XML, control a terminal, or are not text. `]]>` and similar are as they are, other characters are escaped.
+#[cfg(unix)]
+#[test]
+fn names_of_files_are_text_in_junit() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let names: [&[u8]; 12] = [
+        b"]]>",
+        b"&\"'<!-- --><failure>",
+        b"<![CDATA[",
+        b"&#0;&lt;&evil;",
+        b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY x SYSTEM 'file'>]>",
+        b"\x1b[31mred\x1b]0;title\x07",
+        b"\x01\x08\x0b\x0c\x7f\r\n\t",
+        "\u{85}\u{9b}\u{2028}\u{202e}\u{2066}\u{200b}\u{fe0f}\u{e0041}".as_bytes(),
+        "\u{fffe}\u{ffff}\u{feff}".as_bytes(),
+        b"\xed\xa0\x80 \xff",
+        &[b'x'; 200],
+        b"",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for (rank, name) in names.into_iter().enumerate() {
+        let name = [name, format!(" rank{rank}.pickle").as_bytes()].concat();
+        let path = folder.path().join(OsStr::from_bytes(&name));
+        fs::write(&path, [b"evil ]]> & < \x1b[31m \0", &*name].concat()).unwrap();
+        let path = vramscope::report::Shown::of(&path.display().to_string()).to_string();
+        expected.push(format!(
+            "rank {rank}: {}: not a memory snapshot",
+            path.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+        ));
+    }
+    fs::copy(root().join("examples/oom.pickle"), folder.path().join("rank12.pickle")).unwrap();
+    let args =
+        [folder.path().to_str().unwrap(), "--rank", r"rank(\d+)\.pickle", "--max-peak", "1", "--junit", "-"];
+    let (code, xml, err) = text(&args);
+    assert_eq!((code, err.as_str()), (1, ""));
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let tags: Vec<&str> =
+        document.descendants().filter(|n| n.is_element()).map(|n| n.tag_name().name()).collect();
+    assert_eq!(tags, ["testsuites", "testsuite", "testcase", "failure", "system-out"], "{xml}");
+    let told = document.descendants().find(|n| n.has_tag_name("system-out")).unwrap().text().unwrap();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{told}");
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert!(line.starts_with(expected), "{line:?}, not {expected:?}");
+        let is_fit = |c: char| {
+            !c.is_control() && !"\u{2028}\u{202e}\u{2066}\u{200b}\u{fe0f}\u{e0041}\u{feff}".contains(c)
+        };
+        assert!(line.chars().all(is_fit), "{line:?}");
+    }
+}
+
 #[test]
 fn the_card_is_given_or_shown() {
     let (_folder, name) = copies(&[("rank0.pickle", "oom.pickle"), ("rank1.pickle", "leak.pickle")]);

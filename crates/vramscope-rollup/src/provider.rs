@@ -132,7 +132,7 @@ impl TableProvider for Recordings {
             (Tasks::Each, _) => (chosen.into_iter().map(|recording| vec![vec![recording]]).collect(), 1),
         };
         let wanted = Wanted { table, columns, reading, at_once };
-        Ok(ScanData { wanted, groups, limit }.plan(Arc::clone(&self.held), self.says.clone()))
+        ScanData { wanted, groups, limit }.plan(Arc::clone(&self.held), self.says.clone())
     }
 }
 

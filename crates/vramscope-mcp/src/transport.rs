@@ -122,8 +122,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
                         return Some(message);
                     }
                 }
-                Err((id, error)) => {
-                    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                Err(answer) => {
                     // A separate task: the SDK drops the future of this function whenever it has something to send.
                     tokio::spawn(self.write(&answer, ANSWER));
                 }
@@ -136,20 +135,22 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 }
 
-/// Parses a line. `None` is an empty line, or a message that has no answer. The error has the `id` of its answer: null if the request's is
-/// unknown.
-fn parsed(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, (Value, ErrorData)> {
+/// Parses a line. `None` is an empty line, or a message that has no answer. The error is the answer.
+fn parsed(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Value> {
+    // The `id` is null if the request's is unknown.
+    let refused = |id: Value, error: ErrorData| json!({"jsonrpc": "2.0", "id": id, "error": error});
     if line.len() > LONGEST_LINE {
         let text = format!("the message is longer than {LONGEST_LINE} bytes");
-        return Err((Value::Null, ErrorData::invalid_request(text, None)));
+        return Err(refused(Value::Null, ErrorData::invalid_request(text, None)));
     }
     // JSON may begin with a byte order mark (RFC 8259, section 8.1).
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
-    let value: Value = serde_json::from_slice(line)
-        .map_err(|e| (Value::Null, ErrorData::parse_error(format!("the line is not JSON: {e}"), None)))?;
+    let value: Value = serde_json::from_slice(line).map_err(|e| {
+        refused(Value::Null, ErrorData::parse_error(format!("the line is not JSON: {e}"), None))
+    })?;
     let has = |key: &str| value.get(key).is_some();
     let id = value.get("id").filter(|id| id.is_string() || id.is_i64()).cloned().unwrap_or_default();
     // Notifications and answers have no answer.
@@ -159,7 +160,7 @@ fn parsed(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, (Value, E
         Err(_) if !is_answered => Ok(None),
         Err(_) => {
             let text = "the message is not a request of JSON-RPC 2.0 (batches are not supported)";
-            Err((id, ErrorData::invalid_request(text, None)))
+            Err(refused(id, ErrorData::invalid_request(text, None)))
         }
     }
 }

@@ -9,11 +9,14 @@ const LONGEST_ROW: usize = 1 << 20;
 /// Bytes of a line that show whether a row begins with it.
 const BEGINNING: usize = 1 << 10;
 
+/// Whether a row begins with these bytes.
+type BeginsRow<'s> = dyn Fn(&[u8]) -> bool + 's;
+
 /// Rows of a stream.
 pub(super) struct Rows<'s> {
     window: Window<'s>,
     /// Whether a row begins with a line, so that a quote before it is a stray one.
-    begins: Box<dyn Fn(&[u8]) -> bool + 's>,
+    begins: Box<BeginsRow<'s>>,
     /// Offset of the first byte of the current row, and how the row ends.
     start: u64,
     end: RowEnd,

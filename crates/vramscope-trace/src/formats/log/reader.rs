@@ -160,7 +160,7 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
         match reader.chunk(payload) {
             // Behind a damaged place, a record may need one that is missing.
             Err(ReadError::DamagedLog { .. }) if reader.notices.damage.places > 0 => {
-                reader.lose(at, end as u64)
+                reader.lose(at, end as u64);
             }
             read => read?,
         }

@@ -162,7 +162,7 @@ mod tests {
         assert!(bytes.len() < (16 << 20) + events as usize * (9 << 10), "{}", bytes.len());
         let mut reader = csv::Reader::from_reader(&bytes[..]);
         let stacks: Vec<String> =
-            reader.records().map(|row| row.unwrap().iter().last().unwrap().to_owned()).collect();
+            reader.records().map(|row| row.unwrap().iter().next_back().unwrap().to_owned()).collect();
         let (first, last) = (&stacks[0], &stacks[stacks.len() - 1]);
         assert!(first.len() > 32 << 10 && last.len() > 7 << 10, "{} {}", first.len(), last.len());
         // Both end with the innermost frames.

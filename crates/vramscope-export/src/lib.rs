@@ -22,6 +22,9 @@
 //!
 //! # Modules
 //! `split` cuts a recording into parts, which are recordings. `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows
+//! of each table once; CSV and Parquet take them as a `Sink`. A profile is written as a sequence of small messages, which protobuf
+//! defines as one message. A Chrome trace has each stack once, in `stackFrames`.
+//!
 //! - `arrow`: tables as Arrow arrays in memory, which other libraries read without copying.
 //! - `chrome`: the Trace Event Format of Chrome and Perfetto, as JSON.
 //! - `csv`: tables as comma-separated values (RFC 4180).
@@ -38,8 +41,6 @@
 //! - `source`: the input of an export.
 //! - `testing`: recordings for tests.
 //! - `text_cache`: a cache of texts in bounded memory.
-//! of each table once; CSV and Parquet take them as a `Sink`. A profile is written as a sequence of small messages, which protobuf
-//! defines as one message. A Chrome trace has each stack once, in `stackFrames`.
 
 #[cfg(feature = "arrow")]
 mod arrow;

@@ -939,8 +939,7 @@ fn what_follows_a_damaged_chunk_is_read() {
     let (chunks, all) = (chunks_of(&whole), read(&whole).unwrap());
     let all = told(&all.trace);
     // Chunk 0 has the names, chunks 1 to 10 an allocation each, and chunk 11 the end.
-    for number in 1..=10 {
-        let chunk = chunks[number].clone();
+    for (number, chunk) in chunks.iter().enumerate().skip(1).take(10) {
         // A bit of its length, checksum, run, number and records.
         for at in [0, 1, 2, 3, 5, 9, 17, 25, chunk.len() - 1] {
             let mut damaged = whole.clone();

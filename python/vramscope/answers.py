@@ -236,6 +236,8 @@ class Device(TypedDict):
     ooms: list[OutOfMemory]
     more_ooms: int
     """Out-of-memory events beyond those in `ooms`."""
+    unexplained_ooms: UnexplainedOoms | None
+    """Three of these further events; None if there are none."""
     best_setting: BestSetting | None
     """After an out-of-memory failure: the setting that would have worked best on the same device."""
     remedy: Remedy | None
@@ -448,6 +450,16 @@ class Estimates(TypedDict):
     changes: list[Estimate]
     """First those that suffice, then from cheap to expensive."""
     left_out: list[NoEstimate]
+
+
+class FailedRequest(TypedDict):
+    """A failed request."""
+
+    event: int
+    time_us: int | None
+    requested_bytes: int
+    device_free_bytes: int | None
+    """None if it was not recorded."""
 
 
 class Files(TypedDict):
@@ -1677,6 +1689,14 @@ class UnansweredCall(TypedDict):
     name: str
     calls: int
     is_refused: bool
+
+
+class UnexplainedOoms(TypedDict):
+    """Failed requests without explanations."""
+
+    first: FailedRequest
+    last: FailedRequest
+    largest: FailedRequest
 
 
 class UnusableBlocks(TypedDict):

@@ -33,3 +33,16 @@ def test_an_exception_that_frees_a_block_is_the_programs(tmp_path: Path) -> None
     history.close()
     rows = vramscope.read(tmp_path / "run.vramscope").info()["devices"]
     assert [row["events"] for row in rows if row["events"]] == [6]
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_was_removed_is_an_error(tmp_path: Path, is_replaced: bool) -> None:
+    path = tmp_path / "run.vramscope"
+    history = PoolHistory(str(path), lambda: 0, lambda: 0)
+    history.malloc(lambda _: Pointer(), 100)
+    path.unlink()
+    if is_replaced:
+        path.write_text("of another program")
+    with pytest.raises(vramscope.VramscopeError, match="the file was removed or replaced while it was written"):
+        history.close()
+    assert path.exists() == is_replaced

@@ -29,6 +29,8 @@ ATTACKER = 65534
 # Root and a user without rights.
 VICTIMS = (0, 65533)
 SECRET = b"the user's own file, with mode 600\n"
+# A folder of the attacked user with a file, beside the output.
+PROJECT = "project"
 # Seconds until a command counts as hanging.
 HANGS = 20
 SETTINGS = ("protected_fifos", "protected_symlinks", "protected_regular")
@@ -109,10 +111,13 @@ class Attacker:
             is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
             os.rename(path, os.path.join(self.folder, f"taken-{number}"))
             if is_folder:
-                if number % 2:
+                if number % 3 == 0:
                     os.symlink(self.decoy, path)
-                else:
+                elif number % 3 == 1:
                     os.mkdir(path, 0o777)
+                else:
+                    # A folder of the attacked user, which a command that cleans up could remove.
+                    os.rename(os.path.join(self.folder, PROJECT), path)
             else:
                 self.put(path, 1 + number % 4)
             self.swaps += 1
@@ -165,6 +170,12 @@ def attacked(vramscope, recording, mode, what, victim, attacks_output, pause, co
         os.chmod(secret, 0o600)
         os.chmod(own, 0o711)
         output = os.path.join(folder, name)
+        if what == "dataset":
+            project = os.path.join(folder, PROJECT)
+            os.mkdir(project)
+            Path(project, "kept").write_bytes(SECRET)
+            for each in (project, os.path.join(project, "kept")):
+                os.chown(each, victim, victim)
         path = os.path.join(folder, planted)
         attacker = Attacker(folder, path, secret, decoy, attacks_output, mode == 0o777, pause)
         reader, writer = os.pipe()
@@ -201,6 +212,8 @@ def attacked(vramscope, recording, mode, what, victim, attacks_output, pause, co
         if "panicked" in said:
             counts["panics"] += 1
         counts["files changed"] += Path(secret).read_bytes() != SECRET
+        if what == "dataset":
+            counts["files changed"] += not any("kept" in names for _, _, names in os.walk(folder))
         for where, _, names in os.walk(decoy):
             owners = [os.lstat(os.path.join(where, each)).st_uid for each in names]
             counts["files written into a folder of the other user"] += sum(owner != ATTACKER for owner in owners)

@@ -162,8 +162,9 @@ impl Dir {
     pub fn new_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode))?;
         let dir = self.subdir(name)?;
-        // Some file systems show all files as files of root.
-        if dir.access()?.is_mine_or_roots() { Ok(dir) } else { Err(replaced()) }
+        // Another folder of this user may have its name. Some file systems show all files as files of root.
+        let is_new = dir.access()?.is_mine_or_roots() && dir.names()?.is_empty();
+        if is_new { Ok(dir) } else { Err(replaced()) }
     }
 
     /// Opens the regular file `name` for reading. Does not follow links and does not wait for the writer of a pipe.

@@ -63,7 +63,8 @@ def list_all(names):
         check = loaded(name)
         subject = check.__doc__.splitlines()[0].rstrip(".")
         needs = f" ({', '.join(check.NEEDS)})" if check.NEEDS else ""
-        print(f"{name:<15}{check.MINUTES:>8}  {check.IN_TEST:<18}  {subject}{needs}")
+        minutes = "unknown" if check.MINUTES is None else check.MINUTES
+        print(f"{name:<15}{minutes:>8}  {check.IN_TEST:<18}  {subject}{needs}")
     return 0
 
 

@@ -15,7 +15,7 @@ import tempfile
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 NEEDS = ("transformers", "peft")
-MINUTES = 0
+MINUTES = None
 IN_TEST = "2.11"
 
 # The number of processes of each program.

@@ -13,7 +13,7 @@ import tempfile
 from common import ROOT
 
 NEEDS = ("recordings",)
-MINUTES = 0
+MINUTES = None
 IN_TEST = "by hand"
 
 # Limits on the mean shares of wrong and unknown bytes, and on the largest wrong share of a program, in percent.

@@ -12,7 +12,7 @@ from common import GIB, MIB, objects
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 NEEDS = ()
-MINUTES = 0
+MINUTES = 1.4
 IN_TEST = "every release"
 
 

@@ -14,7 +14,7 @@ import tempfile
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 NEEDS = ("transformers", "peft", "bitsandbytes")
-MINUTES = 0
+MINUTES = None
 IN_TEST = "by hand"
 
 CARD = ("--gpu", "h100-80gb")

@@ -18,7 +18,7 @@ from common import MODULES, ROOT, WORKLOADS, objects
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 NEEDS = ("package",)
-MINUTES = 0
+MINUTES = None
 IN_TEST = "every release"
 
 COMPARED = ["mlp", "churn", "leak", "streams", "lora", "gpt2", "resnet50", "generate", "two_gpus"]

@@ -12,7 +12,7 @@ import tempfile
 ENGINE = pathlib.Path(__file__).parent / "vllm"
 PROGRAM = ENGINE / "v1/worker/gpu_model_runner.py"
 NEEDS = ("cc",)
-MINUTES = 0
+MINUTES = 0.4
 IN_TEST = "every release"
 
 # Width, layers and blocks of the KV cache. The second has blocks that are not split, and the third many small ones.

@@ -9,7 +9,7 @@ from common import objects
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 NEEDS = ()
-MINUTES = 0
+MINUTES = 1.0
 IN_TEST = "every release"
 
 

@@ -8,7 +8,7 @@ import pathlib
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 NEEDS = ("nm",)
-MINUTES = 0
+MINUTES = 0.1
 IN_TEST = "every release"
 
 

@@ -102,6 +102,17 @@ export type DynamicLine = {
 };
 
 /**
+ * A failed request.
+ */
+export type FailedRequest = {
+  event: number;
+  time_us: number | null;
+  requested_bytes: number;
+  /** Null if it was not recorded. */
+  device_free_bytes: number | null;
+};
+
+/**
  * A GPU on which a run fits.
  */
 export type FittingGpu = {
@@ -720,6 +731,8 @@ export type ReportDevice = {
   ooms: Array<Oom>;
   /** Out-of-memory events beyond those in `ooms`. */
   more_ooms: number;
+  /** Three of these further events; null if there are none. */
+  unexplained_ooms: UnexplainedOoms | null;
   /** After an out-of-memory failure: the setting that would have worked best on the same device. */
   best_setting: BestSetting | null;
   /** After an out-of-memory failure: another change, if it removes the main cause. */
@@ -1075,6 +1088,15 @@ export type Tried = {
   rescued_requests: number;
   /** The event at which the replay stopped, because the program would have failed there. */
   stopped_at_event: number | null;
+};
+
+/**
+ * Failed requests without explanations.
+ */
+export type UnexplainedOoms = {
+  first: FailedRequest;
+  last: FailedRequest;
+  largest: FailedRequest;
 };
 
 /**

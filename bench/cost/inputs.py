@@ -138,7 +138,7 @@ def rebound(folder, n):
 
 def overlapping(folder, n):
     """Allocations that overlap, as no allocator makes them."""
-    return snapshot(folder, [room(n * BLOCK), *(event("alloc", START + i, n * BLOCK - i, i) for i in range(n))])
+    return snapshot(folder, [room(MIB + n), *(event("alloc", START + i, MIB, i) for i in range(n))])
 
 
 # ---- failures
@@ -523,8 +523,8 @@ def nsys(folder, n):
     return path
 
 
-def shared_row(folder, n, page=65536, columns=32_000):
-    """A database of n leaf pages; all cell pointers of a page lead to one row with 32,000 empty columns."""
+def shared_row(folder, n, page=65536):
+    """A database with a page whose n cell pointers, at most 21,000, all lead to one row with n empty columns."""
     path = nsys(folder, 1)
     db = sqlite3.connect(path)
     db.execute(f"PRAGMA page_size={page}")
@@ -539,21 +539,13 @@ def shared_row(folder, n, page=65536, columns=32_000):
             out.insert(0, value & 0x7F | 0x80)
         return bytes(out)
 
-    row = number(columns + 3) + bytes([8]) * columns
+    header = next(number(n + k) for k in (1, 2, 3) if len(number(n + k)) == k)
+    row = header + bytes([8]) * n
     cell = number(len(row)) + number(1) + row
-    count, at = (page - 8 - len(cell)) // 2, page - len(cell)
-    leaf = bytearray(page)
-    leaf[0], leaf[3:5], leaf[5:7] = 13, count.to_bytes(2), at.to_bytes(2)
-    leaf[8 : 8 + 2 * count], leaf[at:] = at.to_bytes(2) * count, cell
-    first = len(data) // page + 1
-    data += leaf * n
-    inner, at = bytearray(page), page
-    inner[0], inner[3:5], inner[8:12] = 5, (n - 1).to_bytes(2), (first + n - 1).to_bytes(4)
-    for i in range(n - 1):
-        cell = (first + i).to_bytes(4) + number(i + 1)
-        at -= len(cell)
-        inner[at : at + len(cell)], inner[12 + 2 * i : 14 + 2 * i] = cell, at.to_bytes(2)
-    data[(root - 1) * page : root * page], data[28:32] = inner, (len(data) // page).to_bytes(4)
+    leaf, at = bytearray(page), page - len(cell)
+    leaf[0], leaf[3:5], leaf[5:7] = 13, n.to_bytes(2, "big"), at.to_bytes(2, "big")
+    leaf[8 : 8 + 2 * n], leaf[at:] = at.to_bytes(2, "big") * n, cell
+    data[(root - 1) * page : root * page] = leaf
     path.write_bytes(data)
     return path
 
@@ -634,7 +626,7 @@ INPUTS = {
     "samples and lines of JAX": (lambda folder, n: jax(folder, n, n), 500),
     "lines and names of JAX": (lambda folder, n: jax(folder, 500, n, 100 * n), 250),
     "rows of Nsight Systems": (nsys, 30_000),
-    "pages of one shared row": (shared_row, 4),
+    "pointers to a row, and its columns": (shared_row, 5_000),
     "ranks": (ranks, 64),
 }
 

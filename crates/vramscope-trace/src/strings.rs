@@ -20,6 +20,17 @@ pub struct StringTable {
 /// Maximum bytes of an index entry: the id and one byte of the hash, in a table that may be less than half full.
 pub(crate) const INDEX_ENTRY: usize = 5 * 16 / 7;
 
+#[cfg(test)]
+thread_local! {
+    static LOOKED_UP: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Bytes of all texts that this thread has looked up in tables so far: the work of interning texts.
+#[cfg(test)]
+pub(crate) fn bytes_looked_up() -> usize {
+    LOOKED_UP.get()
+}
+
 impl StringTable {
     /// Approximate memory use in bytes.
     pub(crate) fn memory(&self) -> usize {
@@ -28,6 +39,8 @@ impl StringTable {
 
     /// Returns the id of `s`. Adds it if it is new.
     pub fn intern(&mut self, s: &str) -> Result<StringId, TableFull> {
+        #[cfg(test)]
+        LOOKED_UP.set(LOOKED_UP.get() + s.len());
         let hash = self.hasher.hash_one(s);
         if let Some(&id) = self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == s) {
             return Ok(id);

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use vramscope_analysis::{
-    By, Fragmentation, Frames, History, HolderKey, Options, Request, Summary, Unusable, holders_at, ooms,
-    regions,
+    By, FailedRequest, Fragmentation, Frames, History, HolderKey, Options, Request, Summary, Unusable,
+    holders_at, ooms, regions,
 };
 use vramscope_trace::Category;
 
@@ -11,6 +11,27 @@ use crate::{at_line, defaults, event, recording, segment};
 
 const MIB: u64 = 1 << 20;
 const BASE: u64 = 1 << 30;
+
+#[test]
+fn further_failures_are_summarized() {
+    let oom = |time: usize| {
+        let size = if time == 25 { 13 * MIB } else { 12 * MIB };
+        json!({"action": "oom", "device_free": time, "size": size, "stream": 0, "time_us": time, "frames": []})
+    };
+    let failures = |count: usize| {
+        let trace = recording((0..count).map(oom).collect(), Vec::new(), defaults());
+        let (explained, unexplained) = ooms(&History::of(&trace, 0), &Frames::of(&trace));
+        (explained.len(), unexplained)
+    };
+    assert_eq!(failures(20), (20, None));
+    let (explained, unexplained) = failures(40);
+    let unexplained = unexplained.unwrap();
+    let facts = |of: FailedRequest| (of.event, of.time_us, of.bytes / MIB, of.device_free);
+    assert_eq!((explained, unexplained.count), (20, 20));
+    assert_eq!(facts(unexplained.first), (20, Some(20), 12, Some(20)));
+    assert_eq!(facts(unexplained.last), (39, Some(39), 12, Some(39)));
+    assert_eq!(facts(unexplained.largest), (25, Some(25), 13, Some(25)));
+}
 
 #[test]
 fn why_reserved_memory_could_not_serve_a_request() {

@@ -418,6 +418,57 @@ mod tests {
         assert_eq!(trace.devices[1].segments[0].total_size, 100);
     }
 
+    fn long_field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2];
+        let mut length = bytes.len();
+        while length >= 0x80 {
+            out.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+            length >>= 7;
+        }
+        out.push(u8::try_from(length).unwrap());
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    /// A profile whose samples have these locations, from 1 to 20. Each has `lines` times a line of its own, of one function whose name has
+    /// `name` bytes.
+    fn shared_lines(samples: &[Vec<u8>], lines: usize, name: usize) -> Vec<u8> {
+        let mut out = [field(1, &[8, 1, 16, 2]), field(1, &[8, 3, 16, 4])].concat();
+        for ids in samples {
+            out.extend(long_field(2, &[field(1, ids), field(2, &[1, 64])].concat()));
+        }
+        for id in 1..=20 {
+            out.extend(long_field(4, &[vec![8, id], field(4, &[8, 1, 16, id]).repeat(lines)].concat()));
+        }
+        out.extend(field(5, &[8, 1, 16, 5, 32, 5]));
+        let name = "x".repeat(name);
+        let texts = ["", "allocations", "count", "space", "bytes", &name];
+        out.extend(texts.iter().flat_map(|text| long_field(6, text.as_bytes())));
+        out
+    }
+
+    #[test]
+    fn samples_that_share_their_lines_cost_their_bytes() {
+        let bytes = shared_lines(&vec![vec![1]; 2000], 2000, 100_000);
+        let before = crate::strings::bytes_looked_up();
+        let trace = read(&bytes[..]).unwrap().trace;
+        assert_eq!((trace.stacks.len(), trace.devices[0].blocks.len()), (1, 2000));
+        assert_eq!(trace.stacks.iter().map(|(_, frames)| frames.len()).max(), Some(DEEPEST));
+        let looked_up = crate::strings::bytes_looked_up() - before;
+        assert!(looked_up < 2 * bytes.len(), "{looked_up} bytes of texts in a file of {}", bytes.len());
+    }
+
+    #[test]
+    fn samples_with_too_many_different_stacks_of_shared_lines_are_refused() {
+        let samples = |count: u32| -> Vec<Vec<u8>> {
+            let id = |i: u32| 1 + u8::try_from(i % 20).unwrap();
+            (0..count).map(|i| vec![id(i), id(i / 20), id(i / 400)]).collect()
+        };
+        assert_eq!(read(&shared_lines(&samples(900), 341, 9)[..]).unwrap().trace.stacks.len(), 900);
+        let message = read(&shared_lines(&samples(3000), 341, 9)[..]).unwrap_err().to_string();
+        assert!(message.contains("share their stacks"), "{message}");
+    }
+
     #[test]
     fn other_profiles_are_refused() {
         let message = read(&profile(&[], ["cpu", "space"])[..]).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-"""Times whole processes in alternating runs; shared by the scripts in this folder."""
+"""Times whole processes in alternating runs; shared by the benchmarks."""
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -63,12 +63,10 @@ def options(doc):
 
 
 def parsed(ap):
-    """The options, and the binaries by name; builds the binary of this checkout first."""
+    """The options, and the binaries by name."""
     a = ap.parse_args()
     if not a.recording.exists():
         sys.exit(f"no recording at {a.recording}; name one")
-    build = ["cargo", "build", "--profile", "dist", "--quiet", "-p", "vramscope-cli", "-p", "vramscope-bench"]
-    subprocess.run(build, cwd=ROOT, check=True)
     binaries = {"vramscope": str(ROOT / "target/dist/vramscope")}
     if a.against:
         binaries["against"] = str(a.against.resolve())

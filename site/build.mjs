@@ -33,7 +33,7 @@ const HEAD = `
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, 'examples'), { recursive: true });
-for (const file of ['viewer.js', 'viewer.css', 'worker.js']) cpSync(join(page, file), join(out, file));
+for (const file of ['viewer.js', 'viewer.css', 'worker.js', 'licenses.json']) cpSync(join(page, file), join(out, file));
 writeFileSync(join(out, 'engine.wasm'), gunzipSync(readFileSync(join(page, 'engine.wasm.gz'))));
 for (const file of ['manifest.webmanifest', 'icon.svg']) cpSync(join(root, 'site', file), join(out, file));
 for (const { file } of EXAMPLES) cpSync(join(root, 'examples', file), join(out, 'examples', file));

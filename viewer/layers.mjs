@@ -16,7 +16,7 @@ const LAYERS = [
   'save', //     tables and pictures as files
   'parts', //    tables, lists, graphs and maps, for any view
   'timeline', // the timeline above every view
-  'views', //    one file per view
+  'views', //    one folder for each view, with everything that only it uses
   'shell', //    tabs, keys, help, files
   'app', //      the whole page
   'main', //     the entry point

@@ -5,4 +5,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 viewer/engine.sh
 npm --prefix viewer run build
+npm --prefix viewer sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application >crates/vramscope-viewer/page/sbom.cdx.json
 node viewer/protocol.mjs >crates/vramscope-viewer/page/protocol

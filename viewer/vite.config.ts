@@ -15,6 +15,8 @@ export default defineConfig(({ mode }) => {
       target: 'es2022',
       modulePreload: false,
       assetsInlineLimit: 1_000_000,
+      // The licenses of the libraries in the page, which .ci/licenses.py adds to those of the crates.
+      license: alone ? false : { fileName: 'licenses.json' },
       rollupOptions: alone
         ? { input: alone, output: { entryFileNames: `${mode}.js`, format: 'iife' } }
         : { output: { entryFileNames: 'viewer.js', chunkFileNames: '[name].js', assetFileNames: 'viewer[extname]' } },

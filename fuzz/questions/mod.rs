@@ -103,10 +103,18 @@ pub(crate) fn ask(recording: &Recording) {
 
 /// Renders the report in every format.
 fn report(recording: &Recording, frames: &Frames, devices: Vec<Summary>, by: Option<By>) {
-    let answers =
-        Answers { file: "fuzz", recording, frames, devices, by, at: None, advice: Advice::default() };
+    let answers = Answers {
+        file: "fuzz",
+        recording,
+        frames,
+        devices,
+        by,
+        at: None,
+        top: None,
+        advice: Advice::default(),
+    };
     vramscope::report::report(&answers, TextOptions { width: 100, top: 10, full_stacks: true });
-    is_json(&ReportJson::new(&answers, None));
+    is_json(&ReportJson::new(&answers));
 }
 
 /// Checks that categories and evidence sum to the allocated bytes, and that steps are contiguous.

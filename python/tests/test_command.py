@@ -12,7 +12,7 @@ def vramscope_command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-m", "vramscope", *arguments], capture_output=True, text=True, timeout=60)
 
 
-def test_it_says_its_version():
+def test_the_package_has_its_version():
     done = vramscope_command("--version")
     assert done.stdout.strip() == f"vramscope {vramscope.__version__}"
 

@@ -5,13 +5,14 @@ import operator
 import random
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 import vramscope
 from chainer_today import chainer
 from cupy_pool import Device, cupy, pool_on
 from vramscope.function_hooks import CupyMemoryProfileHook
-from vramscope.function_hooks._report import write_report
+from vramscope.function_hooks._counters import Taken
 
 
 def report(hook, unit="auto"):
@@ -21,25 +22,21 @@ def report(hook, unit="auto"):
 
 
 def test_a_report_in_every_unit():
-    summary = {
-        "LinearFunction": {"used_bytes": 5540000000, "acquired_bytes": 188725000, "occurrence": 2},
-        "Add": {"used_bytes": 512, "acquired_bytes": 0, "occurrence": 1},
-    }
-    file = io.StringIO()
-    write_report(summary, "auto", file)
-    assert file.getvalue() == (
+    hook = CupyMemoryProfileHook()
+    for name, used, acquired in (("LinearFunction", 5540000000, 188725000), ("Add", 512, 0)):
+        hook.add_call(SimpleNamespace(_impl_name=name), Taken(used, acquired), 0)
+    hook.add_call(SimpleNamespace(_impl_name="LinearFunction"), Taken(0, 0), 0)
+    assert report(hook) == (
         "  FunctionName  UsedBytes  AcquiredBytes  Occurrence\n"
         "LinearFunction     5.16GB       179.98MB           2\n"
         "           Add     0.00GB         0.00MB           1\n"
     )
-    file = io.StringIO()
-    write_report(summary, "auto_foreach", file)
-    assert file.getvalue().splitlines()[2] == "           Add    512.00B          0.00B           1"
+    assert report(hook, "auto_foreach").splitlines()[2] == "           Add    512.00B          0.00B           1"
     with pytest.raises(KeyError, match="kb"):
-        write_report(summary, "kb", file)
+        report(hook, "kb")
 
 
-def test_a_report_of_nothing_is_its_header():
+def test_a_report_without_calls_is_only_a_header():
     for unit in ("auto", "auto_foreach", "MB"):
         assert report(CupyMemoryProfileHook(), unit) == "FunctionName  UsedBytes  AcquiredBytes  Occurrence\n"
 

@@ -36,7 +36,7 @@ def test_callbacks_of_the_base_do_nothing_and_take_anything():
             assert getattr(hook, f"{what}_{when}")(device_id=0, mem_size=512) is None
 
 
-def test_a_profile_without_cupy_counts_what_it_is_told():
+def test_a_profile_without_cupy_counts_the_given_numbers():
     hook = LineProfileHook()
     for _ in range(2):
         hook.malloc_preprocess(device_id=0, size=1000, mem_size=1024)
@@ -46,12 +46,12 @@ def test_a_profile_without_cupy_counts_what_it_is_told():
     used = [
         line
         for line in first
-        if line.endswith(f"{test_a_profile_without_cupy_counts_what_it_is_told.__name__} (2.00KB, 0.00B)")
+        if line.endswith(f"{test_a_profile_without_cupy_counts_the_given_numbers.__name__} (2.00KB, 0.00B)")
     ]
     assert len(used) == 1
     assert [(line.lineno, line.used_bytes, line.acquired_bytes) for line in hook.lines()] == [
-        (test_a_profile_without_cupy_counts_what_it_is_told.__code__.co_firstlineno + 3, 2048, 0),
-        (test_a_profile_without_cupy_counts_what_it_is_told.__code__.co_firstlineno + 4, 0, 1024),
+        (test_a_profile_without_cupy_counts_the_given_numbers.__code__.co_firstlineno + 3, 2048, 0),
+        (test_a_profile_without_cupy_counts_the_given_numbers.__code__.co_firstlineno + 4, 0, 1024),
     ]
 
 
@@ -158,7 +158,7 @@ def test_names_and_arguments_are_those_of_cupys_documentation(kind):
 # The remaining tests need CuPy.
 
 
-def test_a_subclass_is_told_what_cupys_documentation_says():
+def test_a_subclass_gets_the_arguments_of_cupys_documentation():
     cupy()
     told = {}
 
@@ -412,7 +412,7 @@ def python(program, *options):
     )
 
 
-def test_an_interpreter_that_exits_in_the_block_and_a_forked_one_are_silent():
+def test_an_exit_in_the_block_and_a_fork_print_nothing():
     cupy()
     done = python(
         """

@@ -46,7 +46,7 @@ def test_calls_are_measured_on_cupys_pool(source, pool):
     assert source.read().reserved == pool.total_bytes() == 2 * MIB
 
 
-def test_a_pool_of_ones_own(source):
+def test_another_pool_has_its_own_source(source):
     other = pool_on(Device())
     held = other.malloc(3 * MIB)
     mine = CupySource(pool=other)

@@ -270,7 +270,7 @@ def test_a_replay_does_what_the_pool_did(device, tmp_path, seed):
     assert replay["replayed"]["peak_reserved_bytes"] == most
 
 
-def test_what_a_recording_costs_no_more_after_it_is_closed(device, tmp_path):
+def test_a_closed_recording_does_not_grow(device, tmp_path):
     recording = record(tmp_path / "run.vramscope", allocator=base(device))
     held = cupy().cuda.alloc(512)
     recording.close()

@@ -55,7 +55,7 @@ def test_the_package_writes_files_in_one_module():
         if found := writes(ast.parse(path.read_text())):
             wrong[str(path)] = found
     # Files that the command injects into programs cannot use the package; they open files by descriptor.
-    files = list((EXAMPLES.parent / "crates/vramscope-cli/src").rglob("*.py"))
+    files = list((EXAMPLES.parent / "crates").glob("*/src/**/*.py"))
     assert files
     for path in files:
         found = [call for call in writes(ast.parse(path.read_text())) if not call.endswith("O_CREAT")]
@@ -91,11 +91,54 @@ def test_pipes_and_devices_stay(tmp_path):
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a pipe away")
+def test_pipes_of_other_users_are_not_written_to(tmp_path):
+    pipe, link = tmp_path / "pipe.csv", tmp_path / "link.csv"
+    os.mkfifo(pipe)
+    os.chown(pipe, OTHER, OTHER)
+    link.symlink_to(pipe)
+    recording = read(EXAMPLES / "oom.pickle")
+    for has_reader in (False, True):
+        reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK) if has_reader else None
+        for path in (pipe, link):
+            for write in (
+                lambda path: _files.write_text(path, "text"),
+                lambda path: recording.view(html=path),
+                lambda path: recording.export(path, format="csv"),
+            ):
+                with pytest.raises(PermissionError, match=f"is a named pipe owned by user {OTHER}"):
+                    write(path)
+        if reader is not None:
+            with pytest.raises(BlockingIOError):
+                os.read(reader, 1)
+            os.close(reader)
+
+
+def test_a_file_that_is_replaced_before_its_end_is_an_error(tmp_path):
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    folder.mkdir()
+    # All users can rename all files in it.
+    folder.chmod(0o777)
+    path = folder / "file"
+    path.write_text("old")
+    other.write_text("untouched")
+    with pytest.raises(PermissionError, match="another user replaced it"), _files.replacing(path) as file:  # noqa: PT012
+        file.write(b"new")
+        [part] = folder.glob(".vramscope-*.part")
+        part.rename(tmp_path / "moved")
+        part.symlink_to(other)
+    assert (path.read_text(), other.read_text()) == ("old", "untouched")
+    _files.write_text(path, "new")
+    assert path.read_text() == "new"
+
+
 def test_errors_are_those_of_python(tmp_path):
     with pytest.raises(FileNotFoundError, match="none"):
         _files.write_text(tmp_path / "none" / "file", "")
     with pytest.raises(IsADirectoryError):
         _files.write_text(tmp_path, "")
+    with pytest.raises(OSError, match="No space left on device"):
+        _files.write_text("/dev/full", "text")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a link away")

@@ -113,7 +113,7 @@ print(vramscope.serve(Source()).paths[0])
     assert not Path(done.stdout.strip()).exists()
 
 
-def test_it_says_what_is_missing(folder: Path):
+def test_serve_says_what_is_missing(folder: Path):
     program = "import vramscope; vramscope.serve()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert "VramscopeError: nothing to serve: the program has imported neither PyTorch with a GPU" in done.stderr

@@ -51,7 +51,7 @@ def test_a_name_is_there(name):
     find(name)
 
 
-def test_there_are_many_names_and_what_is_not_there_is_noticed():
+def test_the_name_test_detects_wrong_names():
     assert len(names()) > 100
     for name in (
         "vramscope.Recordings",

@@ -12,7 +12,7 @@ import pytest
 
 def history() -> ModuleType:
     """The module that the command copies to the program."""
-    file = Path(__file__).parents[2] / "crates/vramscope-cli/src/commands/phantom/history.py"
+    file = Path(__file__).parents[2] / "crates/vramscope-fit/src/phantom/history.py"
     spec = importlib.util.spec_from_file_location("phantom_history", file)
     assert spec is not None
     assert spec.loader is not None

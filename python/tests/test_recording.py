@@ -152,7 +152,7 @@ def test_answers_have_their_types(file: Path):
     shape(recording.diff(vramscope.read(EXAMPLES / "oom.pickle")), answers.Diff, "diff")
 
 
-def test_what_is_read(tmp_path: Path, oom):
+def test_read_takes_paths_files_and_bytes(tmp_path: Path, oom):
     path = EXAMPLES / "oom.pickle"
     whole = path.read_bytes()
     packed = tmp_path / "oom.pickle.gz"
@@ -241,7 +241,7 @@ def test_hostile_bytes_crash_nothing():
         (lambda r: r.export("run.pickle", table="events"), "`table` applies only to csv"),
     ],
 )
-def test_questions_that_make_no_sense(oom, ask, why: str):
+def test_invalid_requests_are_refused(oom, ask, why: str):
     with pytest.raises(ValueError, match=why):
         ask(oom)
 
@@ -321,7 +321,7 @@ print(vramscope.read(f"/proc/self/fd/{read}").devices)
 """
 
 
-def test_a_terminal_shows_a_bar_that_goes():
+def test_a_terminal_shows_a_progress_bar_and_removes_it():
     pty = pytest.importorskip("pty")
     terminal, stderr = pty.openpty()
     command = [sys.executable, "-c", SLOW, str(EXAMPLES / "leak.pickle")]
@@ -335,7 +335,7 @@ def test_a_terminal_shows_a_bar_that_goes():
 
 
 @pytest.mark.parametrize("stderr", ["sys.stderr.close()", "sys.stderr = None", "sys.stderr = object()"])
-def test_where_there_is_no_stderr_nothing_is_shown(stderr: str):
+def test_no_progress_is_shown_without_stderr(stderr: str):
     program = SLOW.replace("whole =", f"{stderr}; whole =")
     command = [sys.executable, "-c", program, str(EXAMPLES / "leak.pickle")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -387,7 +387,7 @@ except KeyboardInterrupt:
     assert done.stdout == "interrupted [0]\n", done.stderr
 
 
-def test_nothing_heavy_is_imported():
+def test_import_vramscope_imports_no_large_module():
     program = """
 import sys
 before = set(sys.modules)

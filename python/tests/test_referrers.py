@@ -259,7 +259,7 @@ def test_depth_objects_and_time_are_limited(module):
     assert time.monotonic() - began < 10
 
 
-def test_nothing_is_kept_alive(module):
+def test_a_search_for_referrers_keeps_no_object_alive(module):
     tensor = Tensor()
     module.kept = [tensor]
     gone = weakref.ref(tensor)

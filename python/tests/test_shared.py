@@ -22,7 +22,7 @@ def test_a_gpu_that_shares_the_hosts_memory_has_the_numbers_of_the_host() -> Non
     assert 0 < used < total
 
 
-def test_without_the_numbers_of_the_host_those_of_the_driver_remain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_of_the_driver_replace_missing_ones_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> tuple[int, int]:
         raise VramscopeError("/proc/meminfo has no MemAvailable")
 

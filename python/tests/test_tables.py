@@ -28,7 +28,7 @@ def addresses(table: pyarrow.Table) -> list[int]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_nothing_is_copied(recording: vramscope.Recording, name: str):
+def test_tables_are_not_copied(recording: vramscope.Recording, name: str):
     table = recording.table(name)
     first, second = pyarrow.table(table), pyarrow.table(table)
     assert addresses(first) == addresses(second)

@@ -136,7 +136,7 @@ print("modified by an inplace operation" in plain, "modified by an inplace opera
     assert done.stdout.splitlines()[0] == "True True", done.stdout + done.stderr
 
 
-def test_graphs_that_nobody_goes_back_through_are_freed(tmp_path: Path) -> None:
+def test_autograd_graphs_without_a_backward_pass_are_freed(tmp_path: Path) -> None:
     done = python(
         tmp_path,
         TRAIN
@@ -207,7 +207,7 @@ with vramscope.torch.record("two.pickle"):
     assert events(tmp_path / "two.pickle")
 
 
-def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+def test_record_without_a_gpu_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("""
 import vramscope, vramscope.torch
 try:
@@ -224,7 +224,7 @@ except vramscope.VramscopeError as error:
 
 
 @pytest.mark.parametrize("how", ["error", "interrupt", "exit", "hook"])
-def test_however_it_ends_there_is_a_recording(how: str, tmp_path: Path) -> None:
+def test_every_end_of_a_program_leaves_a_recording(how: str, tmp_path: Path) -> None:
     endings = {
         "error": "raise ValueError('of the program')",
         "interrupt": "raise KeyboardInterrupt",
@@ -253,7 +253,7 @@ step()
     assert "Exception ignored" not in done.stderr
 
 
-def test_a_fork_leaves_the_recording_alone(tmp_path: Path) -> None:
+def test_forked_data_loaders_leave_the_recording_unchanged(tmp_path: Path) -> None:
     done = python(
         tmp_path,
         TRAIN
@@ -303,7 +303,7 @@ def test_run_records_a_script_that_is_not_changed(tmp_path: Path) -> None:
     )
 
 
-def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
+def test_run_writes_the_recording_at_sigterm(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         TRAIN + "import os, signal; step(); os.kill(os.getpid(), signal.SIGTERM); step()"
     )
@@ -311,7 +311,7 @@ def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
     assert events(tmp_path / "run.pickle"), done.stderr
 
 
-def test_run_writes_through_no_name_that_others_can_guess(tmp_path: Path) -> None:
+def test_run_writes_under_an_unpredictable_name(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     # The link has the temporary name that recordings once used, which was predictable.
@@ -347,7 +347,7 @@ def test_run_names_the_rank(tmp_path: Path) -> None:
     assert events(tmp_path / "run-rank3.pickle"), done.stderr
 
 
-def test_what_is_killed_leaves_the_last_recording(tmp_path: Path) -> None:
+def test_a_killed_program_leaves_its_last_recording(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         TRAIN
         + f"""

@@ -66,7 +66,7 @@ def test_a_phantom_run_keeps_the_early_end_of_a_checkpoint(tmp_path: Path) -> No
 
 @needs_torch
 @pytest.mark.parametrize("how", ["record", "run", "phantom"])
-def test_a_history_of_the_programs_own_keeps_it_too(how: str, tmp_path: Path) -> None:
+def test_a_history_of_the_program_keeps_the_early_end_of_a_checkpoint(how: str, tmp_path: Path) -> None:
     """Tests a history that the program shares with a recording."""
     own = CHECKPOINTED + "torch.cuda.memory._record_memory_history()\n"
     if how == "record":
@@ -81,7 +81,7 @@ def test_a_history_of_the_programs_own_keeps_it_too(how: str, tmp_path: Path) ->
 
 
 @needs_torch
-def test_a_native_history_of_the_tracker_keeps_it_too(tmp_path: Path) -> None:
+def test_a_history_of_the_tracker_keeps_the_early_end_of_a_checkpoint(tmp_path: Path) -> None:
     program = """
 from vramscope.profiler._history import native_history
 with native_history(1000):
@@ -143,7 +143,7 @@ def test_models_of_transformers_are_checkpointed(name: str, model: str, sizes: d
 def test_both_recorders_know_the_same_releases() -> None:
     """The recorder of `vramscope phantom run` works without the package and repeats the rule of `vramscope.torch`."""
     root = Path(__file__).parents[2]
-    file = root / "crates/vramscope-cli/src/commands/phantom/history.py"
+    file = root / "crates/vramscope-fit/src/phantom/history.py"
     spec = importlib.util.spec_from_file_location("phantom_history", file)
     assert spec is not None
     assert spec.loader is not None

@@ -20,7 +20,7 @@ FEATURES = [
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None:
+def test_a_recording_does_not_change_the_behavior_of_a_program(name: str, tmp_path: Path) -> None:
     told = {}
     # Compile twice, because the second run uses the compiler's cache.
     for how in ["plain"] * (1 + (name == "compile-inductor")) + ["ours"]:

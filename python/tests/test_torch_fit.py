@@ -1,4 +1,4 @@
-"""`vramscope fit` of real PyTorch programs and of programs that it cannot change. check_fit.py checks its changes."""
+"""`vramscope fit` of real PyTorch programs, and of programs that it cannot change. See also `acceptance/run.py fit`."""
 
 import json
 import os

@@ -247,7 +247,7 @@ with hook, functions:
 used, acquired = (now - then for now, then in zip(taken(), before))
 total = [sum(line.used_bytes for line in hook.lines()), sum(line.acquired_bytes for line in hook.lines())]
 print(0 < total[0] <= used, total[1] <= acquired)
-root = hook._report()[0]
+root = hook._report().splitlines()[0]
 from vramscope._native import format_bytes
 print(functions.total_used_bytes() == used, functions.total_acquired_bytes() == acquired)
 print(functions.summary()["whole"]["used_bytes"] == used, "Sequential" in functions.summary())

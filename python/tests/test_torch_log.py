@@ -11,7 +11,7 @@ from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, needs_torch, on_gpu, 
 
 pytestmark = needs_torch
 
-MODELS = HERE.parent.parent / "crates" / "vramscope-phantom" / "programs"
+MODELS = HERE.parents[1] / "acceptance/workloads"
 
 
 def report(folder: Path, name: str) -> dict:

@@ -215,7 +215,7 @@ print(all(thread.is_alive() for thread in threads))
     assert lines == ["True", "True"]
 
 
-def test_training_goes_on_after_an_out_of_memory_error(tmp_path: Path) -> None:
+def test_training_continues_after_an_out_of_memory_error(tmp_path: Path) -> None:
     lines = prints(
         tmp_path,
         TRAIN.replace("import torch, sys", "import torch")

@@ -62,7 +62,7 @@ def test_categories_and_modules_are_those_of_independent_tags(name: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_what_uses_a_feature_of_pytorch_is_told_as_well(name: str, tmp_path: Path) -> None:
+def test_programs_with_features_of_pytorch_have_the_tagged_categories(name: str, tmp_path: Path) -> None:
     assert_equal(*both(name, tmp_path, 4), at_peak_alone=True)
 
 
@@ -74,13 +74,13 @@ def test_a_log_has_the_same_categories_and_modules(name: str, steps: int, tmp_pa
 
 
 @pytest.mark.parametrize(("name", "steps"), LONG.items())
-def test_steps_without_hooks_are_told_by_those_that_were_watched(name: str, steps: int, tmp_path: Path) -> None:
+def test_steps_without_hooks_have_the_categories_of_watched_steps(name: str, steps: int, tmp_path: Path) -> None:
     ours, theirs = both(name, tmp_path, steps)
     assert ours["resting"] >= steps // 4
     assert_equal(ours, theirs)
 
 
-def test_what_a_surprise_in_a_step_without_hooks_is_for_is_not_guessed(tmp_path: Path) -> None:
+def test_unexpected_allocations_in_a_step_without_hooks_have_no_category(tmp_path: Path) -> None:
     ours, theirs = both("surprise", tmp_path, 90)
     said = [
         (one, other)
@@ -91,7 +91,7 @@ def test_what_a_surprise_in_a_step_without_hooks_is_for_is_not_guessed(tmp_path:
     assert all(one == other for one, other in said)
 
 
-def test_what_a_checkpoint_keeps_for_backward_is_an_activation(tmp_path: Path) -> None:
+def test_memory_that_a_checkpoint_retains_for_backward_is_an_activation(tmp_path: Path) -> None:
     program = """
         import torch, vramscope.torch
         from torch import nn

@@ -35,7 +35,7 @@ def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
         assert any(text.startswith("vramscope:category=activation;module=") for text in texts)
 
 
-def test_where_one_rank_runs_out_of_memory_each_has_its_recording(tmp_path: Path) -> None:
+def test_an_out_of_memory_of_one_rank_leaves_the_recordings_of_all(tmp_path: Path) -> None:
     program = [*LAUNCH, str(PROGRAMS / "ranks.py"), "ddp", "ours", "oom"]
     done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *program, gpus=2)
     assert sorted(path.name for path in tmp_path.glob("*.pickle")) == ["run-rank0.pickle", "run-rank1.pickle"]

@@ -20,7 +20,7 @@ is_on = torch._C._cuda_isHistoryEnabled
 
 
 @pytest.mark.parametrize("asked", ["max_entries=20", "True, trace_alloc_max_entries=20", "'all', 'all', 'python'"])
-def test_neither_takes_the_history_from_the_other(asked: str, tmp_path: Path) -> None:
+def test_two_users_of_the_history_do_not_disturb_each_other(asked: str, tmp_path: Path) -> None:
     done = python(
         tmp_path,
         TRAIN
@@ -46,7 +46,7 @@ print(is_on())
     assert any("category=gradient" in event.get("user_metadata", "") for event in events(tmp_path / "run.pickle"))
 
 
-def test_a_history_of_the_programs_own_goes_on_after_a_recording(tmp_path: Path) -> None:
+def test_a_history_of_the_program_continues_after_a_recording(tmp_path: Path) -> None:
     done = python(
         tmp_path,
         TRAIN
@@ -66,7 +66,7 @@ memory._dump_snapshot("own.pickle")
     assert len(events(tmp_path / "own.pickle")) > len(events(tmp_path / "run.pickle"))
 
 
-def test_a_history_that_is_turned_off_behind_our_back_is_said(tmp_path: Path) -> None:
+def test_a_history_that_the_program_turns_off_is_reported(tmp_path: Path) -> None:
     done = python(
         tmp_path,
         TRAIN
@@ -84,7 +84,7 @@ with vramscope.torch.record("run.pickle"):
         assert pickle.load(file)["segments"]
 
 
-def test_no_warning_comes_of_a_recording(tmp_path: Path) -> None:
+def test_a_recording_causes_no_warning(tmp_path: Path) -> None:
     program = (
         TRAIN
         + """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vramscope._live import serve
     from vramscope.cupy import DebugPrintHook, LineProfileHook, MemoryHook
     from vramscope.function_hooks import CupyMemoryProfileHook
+    from vramscope.phantom import fit
     from vramscope.profiler import (
         GPUMemoryProfiler,
         MemoryProfiler,
@@ -68,6 +69,7 @@ __all__ = [
     "classify_oom_exception",
     "clear_global_profiler",
     "clear_results",
+    "fit",
     "get_global_profiler",
     "get_profile_results",
     "get_summary",
@@ -86,6 +88,11 @@ def __getattr__(name: str) -> Any:
         from vramscope._live import serve
 
         return serve
+    if name in ("fit", "phantom"):
+        import importlib
+
+        phantom = importlib.import_module("vramscope.phantom")
+        return phantom if name == "phantom" else phantom.fit
     if name in ("DebugPrintHook", "LineProfileHook", "MemoryHook"):
         from vramscope import cupy
 

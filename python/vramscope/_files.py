@@ -21,7 +21,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yields a file whose contents replace `path` when the block ends, after they are flushed to disk.
 
     After an exception, the former file is unchanged. If `path` is a pipe or a device, the data is written into it.
-    Raises `OSError` if the file cannot be written, or if `path` is a link of another user other than root.
+    Raises `OSError` if the file cannot be written, or if `path` is a link, a pipe or a device of another user other
+    than root.
     """
     output = OutputFile(os.fspath(path))
     try:

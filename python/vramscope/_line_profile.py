@@ -35,8 +35,7 @@ class LineReport(LineProfile):
             file: The output; standard output by default.
         """
         file = sys.stdout if file is None else file
-        for line in self._report():
-            file.write(line)
+        file.write(self._report())
         file.flush()
 
     def lines(self) -> list[Line]:

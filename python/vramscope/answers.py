@@ -47,6 +47,13 @@ class Amount(TypedDict):
     count: int
 
 
+class AskedMemoryAt(TypedDict):
+    """A line of the program that asks for the free device memory."""
+
+    line: str
+    calls: int
+
+
 class BestSetting(TypedDict):
     """The best allocator setting found after an out of memory."""
 
@@ -469,6 +476,82 @@ class Finding(TypedDict):
     """For `leak`: the leaking lines."""
     factor: NotRequired[float | None]
     """For `scaled` and `type`: the ratio of the sizes."""
+
+
+class Fit(TypedDict):
+    """The output of `vramscope fit --json`."""
+
+    command: list[str]
+    gpu: str
+    total_bytes: int
+    budget_bytes: int
+    context_bytes: int
+    context_high_bytes: int
+    fits: bool
+    baseline: FitRun
+    repeat: FitRun | None
+    deterministic: bool | None
+    model: str | None
+    changes: list[FitChange]
+    dropped: list[FitDropped]
+    vary: FitVary | None
+    stopped: bool
+
+
+class FitChange(TypedDict):
+    """A change, or several together."""
+
+    name: str
+    changes: list[str]
+    value: int | None
+    run: FitRun
+    left_bytes: int
+    cost: str
+    recomputed_share: float | None
+    recomputed_by: str | None
+    copied_bytes_per_step: int | None
+    blocks: list[str] | None
+    lines: list[str]
+
+
+class FitDropped(TypedDict):
+    """A change without numbers."""
+
+    name: str
+    reason: str
+
+
+class FitPoint(TypedDict):
+    """A measured number."""
+
+    value: int
+    run: FitRun
+
+
+class FitRun(TypedDict):
+    """The memory of one run."""
+
+    fits: bool
+    verdict: str
+    peak_device_bytes: int
+    peak_reserved_bytes: int
+    peak_allocated_bytes: int
+    ran_out: bool
+    steps: int
+    recordings: list[str]
+
+
+class FitVary(TypedDict):
+    """The numbers of `vary`."""
+
+    name: str
+    low: int
+    high: int
+    largest: int | None
+    ignored: bool
+    grows: bool
+    stopped_by: str | None
+    points: list[FitPoint]
 
 
 class FittingGpu(TypedDict):
@@ -1011,6 +1094,79 @@ class Peaks(TypedDict):
     peak_reserved_bytes: int
 
 
+class PhantomCard(TypedDict):
+    """Whether the program fits on a GPU."""
+
+    name: str
+    total_bytes: int
+    fits: bool
+    verdict: str
+    basis: str
+    peak_reserved_bytes: int | None
+    num_alloc_retries: int
+
+
+class PhantomDevice(TypedDict):
+    """One device of a process, by PyTorch's counters."""
+
+    device: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    num_alloc_retries: int
+    num_ooms: int
+
+
+class PhantomGpu(TypedDict):
+    """The memory in use on one GPU."""
+
+    device: int
+    peak_bytes: int
+    peak_communication_bytes: int
+    total_bytes: int
+
+
+class PhantomProcess(TypedDict):
+    """One process of the program."""
+
+    rank: int | None
+    torch: str
+    recording: str | None
+    devices: list[PhantomDevice]
+
+
+class PhantomRun(TypedDict):
+    """The output of `vramscope phantom run --json`."""
+
+    command: list[str]
+    gpu: str
+    total_bytes: int
+    context_bytes: int
+    context_high_bytes: int
+    fits: bool
+    verdict: str
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    gpus: list[PhantomGpu]
+    fullest_gpu: int | None
+    fullest_rank: int | None
+    processes: list[PhantomProcess]
+    smallest_gpu: PhantomCard | None
+    cards: list[PhantomCard] | None
+    needed_bytes: int | None
+    needed_low_bytes: int | None
+    conf_that_fits: str | None
+    launches: int
+    values_read: int
+    results_read: int
+    collectives: int
+    unanswered: list[UnansweredCall]
+    read_at: list[ReadAt]
+    asked_memory_at: list[AskedMemoryAt]
+    unrecorded_processes: int
+    unrecorded_reason: str | None
+
+
 class Phase(TypedDict):
     """One phase of a step."""
 
@@ -1176,6 +1332,13 @@ class Quality(TypedDict):
     """Whether lifetimes of blocks are partly inferred, because of `skipped_actions`."""
     no_segment_events: bool
     """Whether no segment event was recorded, and it is unknown whether they were left out."""
+
+
+class ReadAt(TypedDict):
+    """A line of the program that reads values of the GPU."""
+
+    line: str
+    reads: int
 
 
 class Recorded(TypedDict):
@@ -1506,6 +1669,14 @@ class Tried(TypedDict):
     """Settings added to and removed from the recorded ones."""
     remove: list[str]
     """Items to remove from the recorded settings."""
+
+
+class UnansweredCall(TypedDict):
+    """A call that the phantom GPU does not know."""
+
+    name: str
+    calls: int
+    is_refused: bool
 
 
 class UnusableBlocks(TypedDict):

@@ -1,7 +1,7 @@
 // Recordings with missing or strange parts: every view shows what exists.
 
 import { expect } from 'vitest';
-import { actionWords } from '../src/parts/event-list';
+import { actionWords } from '../src/views/state/event-list';
 import { ACTIONS } from '../src/source/source';
 import { example } from './command';
 import { EVERY_ACTION, everyAction, odd } from './odd';

@@ -1,4 +1,4 @@
-// Pictures of every view for the documentation, light and dark: `npm run screenshots`.
+// Pictures of views for the documentation: `npm run screenshots`.
 //
 // It uses our own recordings: the larger ones of shared/data/phantom if present, else the examples. VRAMSCOPE_SHOW names others, separated
 // as in PATH, which are shown in every view. VRAMSCOPE_SCREENSHOTS replaces the output folder docs/viewer.
@@ -7,10 +7,22 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import { data, example, jobOf } from './command';
-import { VIEWS, legend, panel, plotBox, ready, redrawn, serving, servingRanks, test, type View } from './page';
+import { legend, panel, plotBox, ready, redrawn, serving, servingRanks, test, type View } from './page';
 import { smaller } from './png';
 
 const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.dirname, '../../docs/viewer'));
+
+/** The pictures that the documentation shows (docs/view.md), and their colors. */
+const PICTURES = {
+  overview: 'light',
+  timeline: 'dark',
+  state: 'light',
+  segments: 'light',
+  allocations: 'dark',
+  moment: 'dark',
+  compare: 'light',
+  whatif: 'dark',
+} as const satisfies Partial<Record<View, 'light' | 'dark'>>;
 
 interface Subject {
   files: string[];
@@ -71,34 +83,28 @@ function subject(view: View): Subject {
   return { ...carried, files: carried.files.map(example) };
 }
 
-// The console has nothing to show until a query is run.
-const SHOWN = VIEWS.filter((view) => view !== 'sql');
-
-test.for(SHOWN.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({ view, scheme }))))(
-  '$view, $scheme',
-  async ({ view, scheme }, { open }) => {
-    mkdirSync(folder, { recursive: true });
-    const { files, hash = '', act } = subject(view);
-    const page = await open(`${await serving(...files)}#view=${view}&${hash}`, { colorScheme: scheme });
-    await ready(page, view);
-    await act?.(page);
-    await page.locator('.legend li').first().waitFor();
-    // Wait again, so that names, legend and small pictures are complete.
-    await redrawn(page, () => page.setViewportSize({ width: 1281, height: 800 }));
-    await redrawn(page, () => page.setViewportSize({ width: 1280, height: 800 }));
-    await panel(page).waitFor();
-    await page.waitForLoadState('networkidle');
-    writeFileSync(join(folder, `${view}-${scheme}.png`), smaller(await page.screenshot()));
-  },
-);
+test.for(Object.entries(PICTURES) as [View, 'light' | 'dark'][])('%s, %s', async ([view, colorScheme], { open }) => {
+  mkdirSync(folder, { recursive: true });
+  const { files, hash = '', act } = subject(view);
+  const page = await open(`${await serving(...files)}#view=${view}&${hash}`, { colorScheme });
+  await ready(page, view);
+  await act?.(page);
+  await page.locator('.legend li').first().waitFor();
+  // Wait again, so that names, legend and small pictures are complete.
+  await redrawn(page, () => page.setViewportSize({ width: 1281, height: 800 }));
+  await redrawn(page, () => page.setViewportSize({ width: 1280, height: 800 }));
+  await panel(page).waitFor();
+  await page.waitForLoadState('networkidle');
+  writeFileSync(join(folder, `${view}.png`), smaller(await page.screenshot()));
+});
 
 const job = jobOf(64);
 
 // The view ends with a table of ranks, whose beginning suffices.
-test.for(['light', 'dark'] as const)('ranks, %s', async (colorScheme, { open }) => {
+test('ranks', async ({ open }) => {
   const viewport = { width: 1280, height: 1100 };
-  const page = await open(await servingRanks('recordings', dirname(job.folder)), { colorScheme, viewport, draws: false });
+  const page = await open(await servingRanks('recordings', dirname(job.folder)), { colorScheme: 'dark', viewport, draws: false });
   await page.locator('.heat-map canvas').waitFor();
   await page.waitForLoadState('networkidle');
-  writeFileSync(join(folder, `ranks-${colorScheme}.png`), smaller(await page.screenshot()));
+  writeFileSync(join(folder, 'ranks.png'), smaller(await page.screenshot()));
 });

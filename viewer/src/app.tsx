@@ -27,7 +27,7 @@ import { tall } from './timeline/model';
 import { Timeline } from './timeline/timeline';
 
 /** The components of the views (state/place.ts), by their files. */
-const PANELS = import.meta.glob<() => JSX.Element | null>('./views/*.tsx', { eager: true, import: 'View' });
+const PANELS = import.meta.glob<() => JSX.Element | null>('./views/*/view.tsx', { eager: true, import: 'View' });
 
 function Nothing() {
   if (recordings.value === null && trouble.value !== null) {
@@ -75,7 +75,7 @@ export function App() {
   useEffect(() => {
     if (open && drawn) needGroups(number, position, by).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, position, open, drawn, by]);
-  const Panel = PANELS[`./views/${shown}.tsx`]!;
+  const Panel = PANELS[`./views/${shown}/view.tsx`]!;
   const panel = (
     <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
       <Boundary name="This view" of={`${shown} ${scope.value}`}>

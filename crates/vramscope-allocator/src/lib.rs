@@ -27,7 +27,6 @@
 //! # Devices
 //! A [`Device`] provides segments of memory: [`HostDevice`] from the host, `CudaDevice` (feature `cuda`) from a GPU, through the driver
 //! found at run time. [`VirtualDevice`] provides addresses without memory.
-
 //!
 //! # Modules
 //! ```text
@@ -46,6 +45,7 @@
 //!   objects. `symbols` resolves each address once, when a report or a snapshot needs it. `table_memory` counts the host memory of the
 //!   unwind tables and the debug information.
 //! - `device`: host memory, and a GPU through the driver, which is found at run time. `process` detects a fork.
+//! - `threads`: numbers of threads, and of their per-thread default streams.
 //!
 //! # Locks
 //! Locks are taken in one order: the ledger of peaks, the arenas in the order of their table, the device's accounts, the history, the

@@ -277,6 +277,7 @@ impl<'t> Side<'t> {
         } else {
             BudgetStatus::Exceeded
         };
+        let more = more.map_or(0, |more| more.count);
         DeviceVerdict { status, measured: Measured::Ooms { explained, more } }
     }
 

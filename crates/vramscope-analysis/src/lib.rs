@@ -58,11 +58,11 @@ pub use estimates::{
     NoEstimate, ProgramChange, Unrecorded, smallest_gpu_for,
 };
 pub use findings::{
-    AllocatorFinding, Certainty, Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory,
-    IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OomExplanation, Pin, Pins,
-    ReferredTensor, Request, StrandedCache, StrandedStream, UnbackedBytes, UnsplitGrowth, Unusable,
-    UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, referred_tensors,
-    rises, tensor_text,
+    AllocatorFinding, Certainty, FailedRequest, Fragmentation, IdleFinding, IdleInterval, IdleKind,
+    IdleMemory, IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OomExplanation,
+    Pin, Pins, ReferredTensor, Request, StrandedCache, StrandedStream, UnbackedBytes, UnexplainedOoms,
+    UnsplitGrowth, Unusable, UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request, leak_suspects,
+    ooms, referred_tensors, rises, tensor_text,
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallPath, CallTree, Calls, CallsOf, Collective, CollectiveUse,

@@ -2,20 +2,26 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{AttachArgs, DumpArgs, FitArgs, MonitorArgs, PhantomArgs, RunArgs, TopArgs};
+use crate::commands::attach::AttachArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::cluster::{FleetExecutorArgs, FleetSchedulerArgs};
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::diff::DiffArgs;
+use crate::commands::dump::DumpArgs;
 use crate::commands::export::{ExportArgs, convert::ConvertArgs};
+use crate::commands::fit::FitArgs;
 use crate::commands::fleet::FleetArgs;
 use crate::commands::info::InfoArgs;
 use crate::commands::mcp::McpArgs;
+use crate::commands::monitor::MonitorArgs;
+use crate::commands::phantom::PhantomArgs;
 use crate::commands::plan::PlanArgs;
 use crate::commands::query::QueryArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::run::args::RunArgs;
 use crate::commands::split::SplitArgs;
+use crate::commands::top::args::TopArgs;
 use crate::commands::view::ViewArgs;
 
 /// See, explain and fix GPU memory.
@@ -60,7 +66,7 @@ mod tests {
     use vramscope::trace::Category;
 
     use super::*;
-    use crate::args::AlertArg;
+    use crate::commands::monitor::AlertArg;
     use vramscope::session::values;
 
     /// Texts with their sizes in bytes; `None` for texts that are not sizes.
@@ -95,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_alone_reads_the_same_sizes() {
+    fn options_with_a_size_inside_read_the_same_sizes() {
         for (text, bytes) in sizes() {
             let limit = values::category_limit(&format!("activation={text}")).ok();
             assert_eq!(limit, bytes.map(|bytes| (Category::Activation, bytes)), "{text}");

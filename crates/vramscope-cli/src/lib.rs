@@ -1,15 +1,21 @@
 //! The `vramscope` command: parses arguments, calls the analysis, prints the result and returns the exit code.
 //!
 //! It is a library, so that the Python package can run the command as well; `main.rs` only calls it.
-
 //!
 //! # Modules
 //! - `cli`: the command line. `commands`: one file or folder for each subcommand, which begins with its arguments. `args`: arguments that
-//!   several share.
+//!   several share, and those of commands that run programs or watch processes.
 //! - `say`: the only module that prints. Notes and errors become `Shown`, pages pass a filter that keeps line ends and styles, JSON is
 //!   written by `write_json`, and a protocol gets stdout to itself. The crate's `clippy.toml` forbids stdout and stderr elsewhere.
 //! - `output`: the only module that writes files. It writes beside the named file and renames at the end. `part` removes files that an
 //!   error or a signal leaves unfinished.
+//! - `advice`: option names of the command, for advice in reports.
+//! - `console`: the SQL engine behind the page's console.
+//! - `input`: opens the user's input files, with a progress bar for slow reads.
+//! - `part_folder`: temporary folders for outputs, inside the folder of the final contents.
+//! - `progress`: progress bars for slow reads and writes on a terminal.
+//! - `ranks`: finds the recordings for paths, on this machine and in stores, and their ranks.
+//! - `schemas`: writes the JSON schemas of the outputs of `--json`, and the Python types of the answers, from the structs that are serialized.
 
 mod advice;
 mod args;
@@ -31,7 +37,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Command};
-use say::say;
+use say::{print_text, say};
 use vramscope::report::Shown;
 
 pub use args::names_another_format;
@@ -119,13 +125,28 @@ fn refuse(e: &clap::Error, arguments: &[OsString]) -> ! {
         arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let shown: Vec<String> = given.iter().map(|arg| Shown::of(arg).into()).collect();
     if given == shown {
-        e.exit();
+        answer(e);
     }
     match Cli::try_parse_from(shown) {
-        Err(e) => e.exit(),
+        Err(e) => answer(&e),
         Ok(_) => {
             say("error: an argument contains control characters that are not allowed in it");
             std::process::exit(2);
         }
     }
+}
+
+/// Prints a message of the argument parser, and exits. Help and version are answers on standard output.
+fn answer(e: &clap::Error) -> ! {
+    if e.use_stderr() {
+        e.exit();
+    }
+    let printed = print_text(&e.render().ansi().to_string());
+    std::process::exit(match printed {
+        Ok(()) => e.exit_code(),
+        Err(e) => {
+            say(&format!("error: {e:#}"));
+            2
+        }
+    });
 }

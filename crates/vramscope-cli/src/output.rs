@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use vramscope_files::is_same_file;
+use vramscope_files::{Dir, is_same_file};
 
 use crate::part::Part;
 use crate::progress::ByteProgress;
@@ -59,6 +59,12 @@ impl Output {
         Ok(Self::new(name, To::File(part)))
     }
 
+    /// The file `file` in an open folder. `name` is its name in messages.
+    pub(crate) fn in_folder(dir: Dir, file: &str, name: String) -> anyhow::Result<Self> {
+        let part = Part::at(dir, file.into()).with_context(|| name.clone())?;
+        Ok(Self::new(name, To::File(part)))
+    }
+
     /// A file at `path`, or standard output if it is `-`. `inputs` as for [`file`](Self::file).
     pub(crate) fn named(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         if path == Path::new("-") { Ok(Self::stdout()) } else { Self::file(path, inputs) }
@@ -66,11 +72,6 @@ impl Output {
 
     fn new(name: String, to: To) -> Self {
         Self { name, to, bytes: 0, progress: ByteProgress::new("writing", None), unread: false }
-    }
-
-    /// The same output, with another name in errors.
-    pub(crate) fn called(self, name: String) -> Self {
-        Self { name, ..self }
     }
 
     /// The name in messages.

@@ -1,12 +1,13 @@
 //! Temporary files for outputs, next to the final files. They are removed if the command does not complete: after an error, a panic, or
 //! a signal that can be caught. After a signal, the command ends with that signal.
 
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vramscope_files::{Target, Unfinished};
+use vramscope_files::{Destination, Dir, Replacement, Target, Unfinished};
 
 /// Files to remove when a signal arrives. Creating one takes this lock, and so does removing all of them before the command ends.
 static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
@@ -34,20 +35,21 @@ impl Part {
     /// Opens `path` for writing, as [`Target::open`] does.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         signals::watch()?;
-        // Opening a pipe blocks until its reader opens it; signals must not wait for that.
-        if fs::metadata(path).is_ok_and(|before| !before.is_file() && !before.is_dir()) {
-            return Ok(Self { target: Target::open(path)?, _listed: None });
+        // This waits for the reader of a pipe; signals must not wait for that.
+        match Destination::of(path)? {
+            Destination::File(dir, name) => Self::at(dir, name),
+            Destination::Special(open) => Ok(Self { target: Target::Special(open), _listed: None }),
         }
+    }
+
+    /// Opens the file `name` in a folder for writing.
+    pub(crate) fn at(dir: Dir, name: OsString) -> io::Result<Self> {
+        signals::watch()?;
         let mut unfinished = unfinished();
-        let target = Target::open(path)?;
-        let listed = match &target {
-            Target::Replacement(new) => {
-                unfinished.push(new.unfinished());
-                Some(Listed(new.unfinished()))
-            }
-            Target::Special(_) => None,
-        };
-        Ok(Self { target, _listed: listed })
+        let new = Replacement::at(dir, name)?;
+        unfinished.push(new.unfinished());
+        let listed = Listed(new.unfinished());
+        Ok(Self { target: Target::Replacement(new), _listed: Some(listed) })
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -101,7 +103,7 @@ mod signals {
                 let unfinished = unfinished();
                 unfinished.iter().for_each(Unfinished::remove);
                 let folders = part_folder::unfinished();
-                folders.iter().for_each(|folder| part_folder::remove(folder));
+                folders.iter().for_each(|folder| folder.remove());
                 // The locks are still held, so no new file is created.
                 emulate_default_handler(signal).ok();
             }

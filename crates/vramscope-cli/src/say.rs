@@ -6,6 +6,7 @@
 
 use std::io::{self, Write as _};
 
+use anyhow::Context as _;
 use vramscope::report::{Shown, write_json};
 
 /// Prints a message on stderr, on one line.
@@ -28,20 +29,20 @@ pub(crate) fn say_page(text: &str) {
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(Shown::page(text).as_bytes()).and_then(|()| out.flush());
-    Ok(unless_unread(written)?)
+    unless_unread(written)
 }
 
 /// Prints an answer as JSON.
 #[expect(clippy::disallowed_methods, reason = "the one place that prints")]
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    Ok(unless_unread(write_json(io::stdout().lock(), value))?)
+    unless_unread(write_json(io::stdout().lock(), value))
 }
 
 /// Prints an answer as JSON on one line.
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "the one place that prints")]
 pub(crate) fn print_json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    Ok(unless_unread(vramscope::report::write_json_line(io::stdout().lock(), value))?)
+    unless_unread(vramscope::report::write_json_line(io::stdout().lock(), value))
 }
 
 /// Standard input and output for the exclusive use of a protocol.
@@ -51,9 +52,9 @@ pub(crate) fn protocol_streams() -> (tokio::io::Stdin, tokio::io::Stdout) {
 }
 
 /// Ignores the error of a closed pipe.
-fn unless_unread(written: io::Result<()>) -> io::Result<()> {
+fn unless_unread(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        written => written.context("standard output"),
     }
 }

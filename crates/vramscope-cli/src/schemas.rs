@@ -9,15 +9,14 @@ use std::fmt::Write as _;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
+use vramscope::fit::{FitJson, ListedGpu, RunJson};
 use vramscope::fleet::FleetJson;
 use vramscope::report::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, SamplesJson, SpanJson};
 use vramscope_testing::committed;
 
 use crate::commands::dump::DumpJson;
 use crate::commands::export::{ExportJson, dataset::DatasetJson};
-use crate::commands::fit::json::Json as FitJson;
 use crate::commands::monitor::MonitorJson;
-use crate::commands::phantom::{json::Json as PhantomJson, list::Card};
 use crate::commands::split::SplitJson;
 use crate::commands::top::once::TopJson;
 use crate::commands::view::{AddressJson, PageJson};
@@ -48,8 +47,8 @@ fn the_schema_of_each_output_is_committed() {
         ("export-dataset", schema::<DatasetJson>()),
         ("view", schema::<AddressJson>()),
         ("view-html", schema::<PageJson>()),
-        ("phantom-run", schema::<PhantomJson>()),
-        ("phantom-list", schema::<Vec<Card>>()),
+        ("phantom-run", schema::<RunJson>()),
+        ("phantom-list", schema::<Vec<ListedGpu>>()),
         ("fit", schema::<FitJson>()),
         ("fleet", schema::<FleetJson<'_>>()),
         ("top", schema::<TopJson>()),
@@ -111,6 +110,8 @@ fn python_s_types_are_those_of_the_answers() {
     all.subschema_for::<DiffJson>();
     all.subschema_for::<ReplayJson>();
     all.subschema_for::<InfoJson>();
+    all.subschema_for::<RunJson>();
+    all.subschema_for::<FitJson>();
     let types = all.take_definitions(true);
     let mut written: BTreeMap<String, String> = BTreeMap::new();
     for (name, schema) in &types {

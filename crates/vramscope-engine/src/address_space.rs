@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_can_be_taken_where_it_is_wanted() {
+    fn a_range_is_taken_at_a_chosen_address() {
         let mut space = AddressSpace::from_base(64);
         assert!(space.take_at(70, 2));
         assert!(!space.take_at(71, 1));

@@ -406,23 +406,6 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.free.iter().map(FreeBlocks::len).sum()
     }
 
-    /// Returns the bytes that [`release_cached`](Self::release_cached) would release, over all classes.
-    pub(crate) fn releasable_bytes(&self) -> u64 {
-        let free = self.state.free.iter().flat_map(FreeBlocks::iter);
-        let bytes = free.map(|key| {
-            let block = self.block(key);
-            if self.segment_of(key).expandable {
-                let (start, end) = self.whole_pages(key);
-                end.saturating_sub(start)
-            } else if block.prev.is_none() && block.next.is_none() {
-                block.size
-            } else {
-                0
-            }
-        });
-        bytes.sum()
-    }
-
     /// Returns the bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch).
     pub(crate) fn inactive_split_bytes(&self) -> u64 {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter).map(|key| self.block(key));

@@ -353,7 +353,7 @@ mod tests {
 
         /// Follows the plan, leaves it, frees early and late, and empties the cache, on devices that run out of memory.
         #[test]
-        fn blocks_in_use_never_overlap_whatever_the_plan_says(
+        fn blocks_in_use_never_overlap_under_any_plan(
             plan in plan(),
             policy in policies(),
             mib in 4u64..160,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use vramscope_basics::lock;
+use vramscope_basics::{count_steps, lock};
 use vramscope_trace::{Action, PoolId};
 
 use crate::arena::{Arena, BlockKey, EngineShared, Grant, LockedArena, NotPlaced, PlannedPlace};
@@ -337,7 +337,8 @@ impl<O: Observer> Engine<O> {
     /// Takes all locks except the lock of the device's accounts.
     pub fn lock_all(&self) -> LockedEngine<'_, O> {
         let ledger = lock(&self.ledger);
-        let arenas = self.arenas.iter().map(|arena| arena.lock()).collect();
+        let arenas: Vec<_> = self.arenas.iter().map(|arena| arena.lock()).collect();
+        count_steps(arenas.len());
         LockedEngine { core: self.core(), ledger, arenas }
     }
 

@@ -15,7 +15,6 @@
 //!                |
 //!             policy, device, observer
 //! ```
-
 //!
 //! # Modules
 //! - `policy`: all differences between CuPy's allocator and PyTorch's releases, as plain data. Nothing else selects an allocator's
@@ -34,6 +33,16 @@
 //! - `ranges`: values of byte ranges.
 //! - `core`: state that arenas share, and the device's accounts. A call to the device and its event in the history happen under one lock.
 //! - `observer`: the interface between an engine and the program around it. `Unobserved` costs nothing.
+//! - `address_space`: free and taken address ranges.
+//! - `arena_key`: the pool and the stream of a block.
+//! - `callbacks`: callbacks around requests to the device.
+//! - `device`: the source of memory.
+//! - `engine`: the caching allocator of one device.
+//! - `error`: errors of allocation requests.
+//! - `layout`: the segments and blocks of an engine, as a snapshot shows them.
+//! - `pending`: freed blocks that wait until other streams have completed the work that uses them.
+//! - `table`: lock-free lookup of arenas by pool and stream.
+//! - `virtual_device`: a device with addresses but without memory.
 
 mod address_space;
 mod arena;

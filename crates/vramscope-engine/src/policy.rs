@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn cupy_takes_exactly_what_is_asked_for_rounded_to_512() {
+    fn cupys_segments_have_the_requested_size_rounded_to_512() {
         let p = Policy::cupy();
         assert_eq!((p.round_size(1), p.segment_size(p.round_size(1))), (512, 512));
         assert_eq!(p.segment_size(p.round_size(50 * MIB + 1)), 50 * MIB + 512);

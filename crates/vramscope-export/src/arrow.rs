@@ -365,7 +365,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn a_table_has_its_types_and_each_text_once() {
+    fn an_arrow_table_has_types_and_stores_each_text_once() {
         let trace = testing::two_devices();
         let frames = Frames::of(&trace);
         let names = Names { trace: &trace, frames: &frames };
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_nobody_wants_is_not_made() {
+    fn a_cancelled_table_is_not_written() {
         let trace = testing::two_devices();
         let frames = Frames::of(&trace);
         let cancel = Cancel::default();

@@ -6,21 +6,18 @@
 use std::io::{self, BufWriter, Write};
 
 use vramscope_report::harmless_cell;
-use vramscope_trace::StackId;
 
 use crate::error::ExportError;
 use crate::labels::{Labels, pool};
 use crate::source::Source;
 use crate::tables::{Column, ColumnKind, Sink, Table, Value, rows};
-use crate::text_cache::TextCache;
 
 /// Writes a table; returns the number of rows without the header.
 pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Result<u64, ExportError> {
     let mut sink = Csv {
         out: csv::Writer::from_writer(BufWriter::new(out)),
         columns: table.columns(),
-        labels: Labels::new(source.names()),
-        stacks: TextCache::new(),
+        labels: Labels::finished_by(source.names(), harmless_cell),
         field: Vec::new(),
     };
     sink.out.write_record(sink.columns.iter().map(|c| c.name)).map_err(broken)?;
@@ -41,19 +38,10 @@ struct Csv<'r, W: Write> {
     out: csv::Writer<W>,
     columns: &'static [Column],
     labels: Labels<'r>,
-    stacks: TextCache<StackId>,
     field: Vec<u8>,
 }
 
 impl<W: Write> Csv<'_, W> {
-    fn stack(&mut self, id: StackId) -> Result<(), csv::Error> {
-        let text = match self.stacks.get(&id) {
-            Some(text) => text,
-            None => self.stacks.keep(id, harmless_cell(&self.labels.stack(id)).into_owned()),
-        };
-        self.out.write_field(text.as_bytes())
-    }
-
     fn field(&mut self, kind: ColumnKind, value: Value<'_>) -> Result<(), csv::Error> {
         self.field.clear();
         match (value, kind) {
@@ -64,15 +52,13 @@ impl<W: Write> Csv<'_, W> {
             (Value::Bool(b), _) => write!(self.field, "{b}")?,
             (Value::Word(word), _) => return self.out.write_field(word),
             (Value::Shown(text), _) => return self.out.write_field(harmless_cell(text).as_bytes()),
-            (Value::Text(id), _) => {
-                return self.out.write_field(harmless_cell(&self.labels.text(id)).as_bytes());
-            }
+            (Value::Text(id), _) => return self.out.write_field(self.labels.text(id).as_bytes()),
             (Value::Pool(id), _) => return self.out.write_field(pool(id)),
             (Value::Line(id), _) => {
                 let line = self.labels.own_frame(Some(id));
                 return self.out.write_field(harmless_cell(&line).as_bytes());
             }
-            (Value::Stack(id), _) => return self.stack(id),
+            (Value::Stack(id), _) => return self.out.write_field(self.labels.stack(id).as_bytes()),
         }
         self.out.write_field(&self.field)
     }
@@ -164,6 +150,24 @@ mod tests {
         let columns = |row: usize| rows[row].iter().skip(14).take(5).collect::<Vec<_>>();
         assert_eq!((&rows[0][7], columns(0)), ("1", vec!["5", "2", "4", "2", "3"]));
         assert_eq!((&rows[1][7], columns(1)), ("2", vec!["0", "", "", "", ""]));
+    }
+
+    /// A stack whose text has 40 KB, which many events share.
+    #[test]
+    fn a_long_stack_takes_little_room_for_each_of_many_events() {
+        let (depth, events) = (20_000, 2000);
+        let trace = testing::deep_stack_of_many(depth, events);
+        let (bytes, written) = testing::export(&trace, ExportFormat::Csv, &ExportOptions::default());
+        assert_eq!(written.rows, events);
+        assert!(bytes.len() < (16 << 20) + events as usize * (9 << 10), "{}", bytes.len());
+        let mut reader = csv::Reader::from_reader(&bytes[..]);
+        let stacks: Vec<String> =
+            reader.records().map(|row| row.unwrap().iter().last().unwrap().to_owned()).collect();
+        let (first, last) = (&stacks[0], &stacks[stacks.len() - 1]);
+        assert!(first.len() > 32 << 10 && last.len() > 7 << 10, "{} {}", first.len(), last.len());
+        // Both end with the innermost frames.
+        let innermost = &last[last.find(");").unwrap() + 2..];
+        assert!(first.ends_with(innermost) && last.contains(" more frames);"), "{}", &last[..60]);
     }
 
     #[test]

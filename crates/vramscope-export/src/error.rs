@@ -42,25 +42,3 @@ pub enum ExportError {
     #[error("cannot make an Arrow table")]
     Arrow(#[from] arrow_schema::ArrowError),
 }
-
-/// Why a recording cannot be split.
-#[derive(Debug, Error)]
-pub enum SplitError {
-    /// No device has events.
-    #[error("the recording has no events, so it has no parts")]
-    NoEvents,
-    /// Nothing repeats.
-    #[error("the recording has no steps; split it by events or time")]
-    NoSteps,
-    /// An event has no time.
-    #[error("some events have no time; split the recording by events")]
-    NoTimes,
-    /// Without times, events of several devices have no common order.
-    #[error(
-        "some events have no time, so the devices cannot be split at the same moments; choose one device"
-    )]
-    SeveralDevices,
-    /// There would be too many parts.
-    #[error("this makes more than {} parts; choose longer parts", crate::MOST_PARTS)]
-    TooMany,
-}

@@ -36,7 +36,7 @@ mod tests {
     use crate::{ExportFormat, testing};
 
     #[test]
-    fn it_is_xml_whatever_the_names() {
+    fn a_flame_graph_is_valid_xml_for_any_names() {
         let svg = testing::text(&testing::two_devices(), ExportFormat::Flamegraph);
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         let document = roxmltree::Document::parse_with_options(&svg, options).unwrap();

@@ -19,10 +19,25 @@
 //! assert_eq!(String::from_utf8(out).unwrap(), "train.py:3 step 1024\n");
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```
-
 //!
 //! # Modules
 //! `split` cuts a recording into parts, which are recordings. `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows
+//! - `arrow`: tables as Arrow arrays in memory, which other libraries read without copying.
+//! - `chrome`: the Trace Event Format of Chrome and Perfetto, as JSON.
+//! - `csv`: tables as comma-separated values (RFC 4180).
+//! - `error`: why an export failed.
+//! - `flamegraph`: a flame graph as SVG, drawn by `inferno` from the folded stacks.
+//! - `folded`: folded stacks, one line per stack.
+//! - `format`: the export formats, by name and by file name ending.
+//! - `log`: recordings as logs, the format that a program writes while it runs.
+//! - `lost`: the parts of a recording that an export leaves out.
+//! - `parquet`: tables as Apache Parquet.
+//! - `part`: the common columns of one recording's rows in a dataset.
+//! - `pickle`: PyTorch's snapshots, written by `vramscope-trace`.
+//! - `pprof`: a heap profile for pprof (`profile.proto`, compressed by gzip).
+//! - `source`: the input of an export.
+//! - `testing`: recordings for tests.
+//! - `text_cache`: a cache of texts in bounded memory.
 //! of each table once; CSV and Parquet take them as a `Sink`. A profile is written as a sequence of small messages, which protobuf
 //! defines as one message. A Chrome trace has each stack once, in `stackFrames`.
 
@@ -54,13 +69,13 @@ use std::io::{self, Write};
 pub use arrow::{arrow_batches, arrow_holders, arrow_schema, arrow_table};
 #[cfg(all(feature = "arrow", feature = "summaries"))]
 pub use arrow::{arrow_summaries, arrow_summary_schema};
-pub use error::{ExportError, SplitError};
+pub use error::ExportError;
 pub use format::ExportFormat;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};
 pub use lost::lost;
 pub use part::Part;
 pub use source::Source;
-pub use split::{MOST_PARTS, PartOfDevice, Split, SplitBy};
+pub use split::{MOST_PARTS, PartOfDevice, Split, SplitBy, SplitError};
 pub use tables::{Column, ColumnKind, Table};
 
 /// The columns of the table of summaries.

@@ -268,7 +268,7 @@ mod tests {
 
     /// The tests of the command also read it with pyarrow.
     #[test]
-    fn it_reads_back_with_its_types() {
+    fn parquet_files_read_back_with_their_types() {
         for table in Table::ALL {
             let options = ExportOptions { table, ..ExportOptions::default() };
             let (bytes, written) = testing::export(&testing::two_devices(), ExportFormat::Parquet, &options);

@@ -46,7 +46,7 @@ mod tests {
     use crate::{ExportFormat, ExportOptions, Source, testing, write};
 
     #[test]
-    fn it_reads_back_as_the_same_trace() {
+    fn an_exported_pickle_reads_back_as_the_same_trace() {
         let trace = testing::two_devices();
         let (pickle, written) = testing::export(&trace, ExportFormat::Pickle, &ExportOptions::default());
         assert_eq!(written.rows, 8);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_device_is_left_out_nothing_else_is() {
+    fn an_export_of_all_devices_keeps_the_annotations_of_unknown_devices() {
         let alloc = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0});
         let trace = testing::read(&serde_json::json!({"segments": [], "device_traces": [[alloc]],
             "external_annotations": [{"stage": "START", "name": "a", "device": 5, "time_us": 1}]}));

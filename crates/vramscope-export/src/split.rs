@@ -12,11 +12,33 @@ use vramscope_analysis::{
 };
 use vramscope_trace::{Action, Annotation, Block, DeviceTrace, Event, Trace};
 
-use crate::error::SplitError;
 use crate::source::Source;
+use thiserror::Error;
 
 /// The largest number of parts.
 pub const MOST_PARTS: usize = 9999;
+
+/// Why a recording cannot be split.
+#[derive(Debug, Error)]
+pub enum SplitError {
+    /// No device has events.
+    #[error("the recording has no events, so it has no parts")]
+    NoEvents,
+    /// Nothing repeats.
+    #[error("the recording has no steps; split it by events or time")]
+    NoSteps,
+    /// An event has no time.
+    #[error("some events have no time; split the recording by events")]
+    NoTimes,
+    /// Without times, events of several devices have no common order.
+    #[error(
+        "some events have no time, so the devices cannot be split at the same moments; choose one device"
+    )]
+    SeveralDevices,
+    /// There would be too many parts.
+    #[error("this makes more than {} parts; choose longer parts", crate::MOST_PARTS)]
+    TooMany,
+}
 
 /// Where a recording is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -447,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_split_is_refused() {
+    fn split_refuses_recordings_without_events_times_or_steps() {
         let none = testing::read(&json!({"segments": [], "device_traces": []}));
         assert!(matches!(split(&none, SplitBy::Events(1)), Err(SplitError::NoEvents)));
         let untimed = json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0});

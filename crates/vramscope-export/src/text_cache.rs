@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_never_holds_more_than_its_room() {
+    fn the_text_cache_never_exceeds_its_size() {
         let mut kept = TextCache::new();
         let text = "x".repeat(1 << 20);
         for key in 0..100 {

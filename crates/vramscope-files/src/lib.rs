@@ -6,6 +6,13 @@
 //!
 //! On systems other than Unix, the functions have the same results but work with paths, because each user has a separate folder for
 //! temporary files.
+//!
+//! # Modules
+//! - `dir`: open folders, and the files in them.
+//! - `open`: input files that the user names.
+//! - `replace`: atomic replacement of a file.
+//! - `private`: folders of this user alone.
+//! - `log`: files that grow while a program writes them.
 
 mod dir;
 mod log;
@@ -18,10 +25,10 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 pub use dir::{Access, Dir};
-pub use log::{open_log, rotate_log};
+pub use log::{open_log, open_to_append, rotate_log};
 pub use open::open_regular;
 pub use private::PrivateFolder;
-pub use replace::{Replacement, Target, Unfinished};
+pub use replace::{Destination, Replacement, Target, Unfinished};
 
 /// Whether both paths lead to the same existing file. Compares device and inode, so links and hard links count.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -73,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_stands_before_the_extension() {
+    fn a_suffix_is_inserted_before_the_extension() {
         assert_eq!(with_suffix(Path::new("a/run.pickle"), "-rank3"), Path::new("a/run-rank3.pickle"));
         assert_eq!(with_suffix(Path::new("run"), "-2"), Path::new("run-2"));
     }

@@ -5,19 +5,32 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::dir::{is_special, locate, parent};
+use crate::dir::{Entry, Place, locate, not_regular, parent};
 
 /// Opens `path` for writing and keeps its contents, so that the caller can lock the file before it truncates it. Follows links. Creates
-/// a regular file if none exists. Opens a pipe or a device as it is.
+/// a regular file if none exists. Opens a pipe or a device as it is, and waits for the reader of a pipe.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] if `path` is a link owned by another user who is not root; otherwise errors of the operating system.
+/// [`io::ErrorKind::PermissionDenied`] if `path` is a link or a file of another user who is not root; otherwise errors of the operating
+/// system.
 pub fn open_log(path: &Path) -> io::Result<File> {
-    let (dir, name) = locate(path)?;
-    if is_special(path, &dir, &name) {
-        return File::options().write(true).open(path);
+    match locate(path)? {
+        Place::Descriptor(open) => Ok(open),
+        Place::Name(dir, name) if dir.entry(&name)? == Entry::Special => dir.open_special(&name),
+        Place::Name(dir, name) => dir.open_or_create(&name),
     }
-    dir.open_or_create(&name)
+}
+
+/// Opens the regular file at `path` for reading, and for writing at its end. Follows links.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] if it is not a regular file; [`io::ErrorKind::PermissionDenied`] if `path` is a link or a file of
+/// another user who is not root; otherwise errors of the operating system.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    match locate(path)? {
+        Place::Descriptor(_) => Err(not_regular()),
+        Place::Name(dir, name) => dir.open_to_append(&name),
+    }
 }
 
 /// Replaces the file at `path` by its neighbor `next`, and keeps the former file under the name `before`. All three names are in the folder

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::Dir;
+use crate::dir::denied;
 
 /// A temporary folder with an unpredictable name and mode 700, independent of the umask. Dropping this value removes the folder with
 /// its contents.
@@ -33,8 +34,8 @@ impl PrivateFolder {
         if outer.access()?.others_can_replace() {
             return Err(denied("other users can replace files in it"));
         }
-        let name = outer.new_unpredictable_subdir(prefix)?;
-        let this = Self { dir: outer.subdir(&name)?, path: parent.join(name) };
+        let (name, dir) = outer.new_unpredictable_subdir(prefix)?;
+        let this = Self { dir, path: parent.join(name) };
         if !this.dir.access()?.is_private() {
             return Err(denied("the new folder is open to other users"));
         }
@@ -56,10 +57,6 @@ impl Drop for PrivateFolder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.path).ok();
     }
-}
-
-fn denied(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 #[cfg(test)]

@@ -1,24 +1,58 @@
 //! Atomic replacement of a file: the old file stays until the new one is complete and on disk.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::Dir;
-use crate::dir::{is_special, locate, parent};
+use crate::dir::{Entry, Place, locate, parent};
 
 /// Temporary name of an unfinished file: `PREFIX`, 16 hexadecimal digits, `SUFFIX`.
 const PREFIX: &str = ".vramscope-";
 const SUFFIX: &str = ".part";
+
+/// The destination of output to a path, before a file is created.
+#[derive(Debug)]
+pub enum Destination {
+    /// The name of a regular file, which may not exist yet.
+    File(Dir, OsString),
+    /// A pipe, a device or an open file of a process, such as `/dev/stdout`. It is written to in place.
+    Special(File),
+}
+
+impl Destination {
+    /// Finds the destination of output to `path`. Follows links to files; a dangling link is a destination itself. Waits for the reader of
+    /// a pipe.
+    ///
+    /// # Errors
+    /// - [`io::ErrorKind::IsADirectory`] for a folder
+    /// - [`io::ErrorKind::NotFound`] if the parent folder does not exist
+    /// - [`io::ErrorKind::PermissionDenied`] if `path` is a link, a pipe or a device of another user who is not root
+    /// - otherwise errors of the operating system
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let (dir, name) = match locate(path) {
+            Ok(Place::Descriptor(open)) => return Ok(Self::Special(open)),
+            Ok(Place::Name(dir, name)) => match dir.entry(&name)? {
+                Entry::Folder => return Err(io::ErrorKind::IsADirectory.into()),
+                Entry::Special => return dir.open_special(&name).map(Self::Special),
+                Entry::File | Entry::Link => (dir, name),
+                Entry::Absent => parent(path)?,
+            },
+            Err(e) if e.kind() == io::ErrorKind::NotFound => parent(path)?,
+            Err(e) => return Err(e),
+        };
+        Ok(Self::File(dir, name))
+    }
+}
 
 /// The destination of output to a path.
 #[derive(Debug)]
 pub enum Target {
     /// A regular file, which may not exist yet.
     Replacement(Replacement),
-    /// A pipe, a device or a file without a name, such as `/dev/stdout`. It is written to in place.
+    /// A pipe, a device or an open file of a process, such as `/dev/stdout`. It is written to in place.
     Special(File),
 }
 
@@ -26,21 +60,12 @@ impl Target {
     /// Opens `path` for writing. If `path` is a link to a file, that file is replaced. If it is a dangling link, the link is replaced.
     ///
     /// # Errors
-    /// - [`io::ErrorKind::IsADirectory`] for a folder
-    /// - [`io::ErrorKind::NotFound`] if the parent folder does not exist
-    /// - [`io::ErrorKind::PermissionDenied`] if `path` is a link owned by another user who is not root
-    /// - otherwise errors of the operating system
+    /// As for [`Destination::of`].
     pub fn open(path: &Path) -> io::Result<Self> {
-        let before = fs::metadata(path).ok();
-        if before.as_ref().is_some_and(fs::Metadata::is_dir) {
-            return Err(io::ErrorKind::IsADirectory.into());
+        match Destination::of(path)? {
+            Destination::File(dir, name) => Replacement::at(dir, name).map(Self::Replacement),
+            Destination::Special(open) => Ok(Self::Special(open)),
         }
-        // A dangling link is replaced.
-        let (dir, name) = if before.is_some() { locate(path)? } else { parent(path)? };
-        if is_special(path, &dir, &name) {
-            return Ok(Self::Special(File::options().write(true).open(path)?));
-        }
-        Ok(Self::Replacement(Replacement::at(dir, name)?))
     }
 
     /// Returns the file to write to.
@@ -125,12 +150,16 @@ impl Replacement {
     /// Syncs the new file to disk and replaces the old one.
     ///
     /// # Errors
-    /// Errors of the operating system. The old file is then unchanged.
+    /// [`io::ErrorKind::PermissionDenied`] if another user replaced the new file; otherwise errors of the operating system. The old file
+    /// is then unchanged, unless that user replaced it, too.
     pub fn finish(mut self) -> io::Result<()> {
         // After a crash of the machine, either the old file or the complete new file exists.
         self.file.sync_all()?;
+        self.part.dir.check_is(&self.part.name, &self.file)?;
         self.part.dir.rename(&self.part.name, &self.becomes)?;
         self.is_finished = true;
+        // The file may have been replaced between the check and the rename.
+        self.part.dir.check_is(&self.becomes, &self.file)?;
         // Sync the rename, too. Some file systems do not support this.
         self.part.dir.sync().ok();
         Ok(())
@@ -148,8 +177,9 @@ impl Drop for Replacement {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
+    use std::fs;
     use std::io::{Read as _, Write as _};
-    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, lchown, symlink};
     use std::path::PathBuf;
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -203,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_that_ones_own_link_leads_to_is_replaced() {
+    fn a_link_of_the_user_is_followed_and_its_target_replaced() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("deep")).unwrap();
         let [link, file] = ["link", "deep/file"].map(|name| folder.path().join(name));
@@ -235,6 +265,74 @@ mod tests {
         assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
         assert!(matches!(Target::open(Path::new("/dev/null")).unwrap(), Target::Special(_)));
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn a_pipe_is_opened_when_its_reader_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        std::thread::scope(|threads| {
+            let writer = threads.spawn(|| {
+                let Target::Special(mut out) = Target::open(&pipe).unwrap() else { panic!("a pipe") };
+                // More than a pipe holds: writes wait for the reader.
+                out.write_all(&[b'x'; 1 << 20]).unwrap();
+            });
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(!writer.is_finished());
+            assert_eq!(fs::read(&pipe).unwrap().len(), 1 << 20);
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn pipes_of_other_users_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let [pipe, link] = ["pipe", "link"].map(|name| folder.path().join(name));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        symlink("pipe", &link).unwrap();
+        // Only root can change the owner of a file.
+        if lchown(&pipe, Some(12345), None).is_err() {
+            return;
+        }
+        for path in [&pipe, &link] {
+            let target = Target::open(path).unwrap_err();
+            assert_eq!(target.kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(
+                target.to_string(),
+                "is a named pipe owned by user 12345; pipes and devices of other users are not written to"
+            );
+            assert_eq!(crate::open_log(path).unwrap_err().to_string(), target.to_string());
+        }
+    }
+
+    /// In such a folder, all users can rename all files.
+    #[test]
+    fn a_file_that_is_replaced_before_its_end_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let [path, other, moved] = ["out", "other", "moved"].map(|name| folder.path().join(name));
+        for is_link in [true, false] {
+            fs::write(&path, "old").unwrap();
+            fs::write(&other, "untouched").unwrap();
+            let new = replacement(&path);
+            new.file().write_all(b"new").unwrap();
+            let part = folder.path().join(&new.part.name);
+            fs::rename(&part, &moved).unwrap();
+            if is_link {
+                symlink(&other, &part).unwrap();
+            } else {
+                fs::write(&part, "wrong").unwrap();
+            }
+            assert_eq!(new.finish().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(fs::read(&path).unwrap(), b"old");
+            assert_eq!(fs::read(&other).unwrap(), b"untouched");
+            fs::remove_file(&moved).unwrap();
+        }
+        let new = replacement(&path);
+        new.file().write_all(b"new").unwrap();
+        new.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_facts_of_a_bundle_tell_the_rank() {
+    fn the_environment_of_a_bundle_has_the_rank() {
         let folder = tempfile::tempdir().unwrap();
         let of = |facts: &str| {
             fs::write(folder.path().join(ENVIRONMENT), facts).unwrap();

@@ -3,7 +3,7 @@
 use std::io;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-use vramscope_report::harmless_xml;
+use vramscope_report::{Shown, harmless_xml};
 
 use crate::answers::FleetAnswers;
 use crate::budgets::{Status, Verdict};
@@ -16,8 +16,10 @@ pub fn fleet_junit(answers: &FleetAnswers<'_>) -> io::Result<String> {
     let mut suite = TestSuite::new("fleet");
     suite.add_test_cases(answers.verdicts.iter().map(case));
     let unread =
-        answers.fleet.unread.iter().map(|rank| format!("rank {}: {}: {}", rank.rank, rank.file, rank.reason));
-    let notes: Vec<String> = unread.chain(answers.notes.iter().cloned()).collect();
+        answers.fleet.unread.iter().map(|rank| {
+            format!("rank {}: {}: {}", rank.rank, Shown::of(&rank.file), Shown::of(&rank.reason))
+        });
+    let notes: Vec<String> = unread.chain(answers.notes.iter().map(|note| Shown::of(note).into())).collect();
     if !notes.is_empty() {
         suite.set_system_out(harmless_xml(&notes.join("\n")));
     }

@@ -4,7 +4,6 @@
 //!   paths --> files --> ranks --> summaries --> Fleet --> text, JSON, JUnit
 //!      listing   naming     work, cache    pure
 //! ```
-
 //!
 //! # Modules
 //! - `listing`: paths to files. `naming`: files to ranks, with one rule for all names. Ranks recorded beside the files (`bundle`) take
@@ -17,6 +16,14 @@
 //! - `fleet`: a pure function of the rows. `kinds` takes ranks in the order of their peaks and adds each to the kind whose first rank is
 //!   most similar. The result does not depend on the order of files.
 //! - `sentences`: the main findings as sentences, for text and page. `place`: on this machine, or in a store.
+//! - `answers`: the input of the output formats.
+//! - `budgets`: budgets of a fleet and their verdicts.
+//! - `json`: JSON of `vramscope fleet --json`.
+//! - `junit`: verdicts on a fleet's budgets as JUnit XML.
+//! - `numbers`: formats lists of ranks.
+//! - `pattern`: finds the paths that match a shell pattern, such as `runs/**/rank*.pickle`.
+//! - `rows`: one row per rank, even if its recording could not be read.
+//! - `text`: the text of a fleet.
 
 mod answers;
 mod budgets;

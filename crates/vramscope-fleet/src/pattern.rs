@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_to_folders_are_followed_where_a_name_matches_them_and_not_by_any_folders() {
+    fn links_to_folders_are_followed_by_name_and_not_by_two_stars() {
         use std::os::unix::fs::symlink;
 
         let folder = tempfile::tempdir().unwrap();

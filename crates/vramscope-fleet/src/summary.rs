@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{BestSetting, Quality, Recorder, Remedy};
-use vramscope_report::findings::{MainCause, changes_after_oom};
+use vramscope_report::out_of_memory::{MainCause, changes_after_oom};
 use vramscope_report::{Advice, Trust};
 use vramscope_trace::Notices;
 
@@ -398,7 +398,7 @@ mod tests {
 
     /// Any text in the cached summaries of these recordings is a name: a sentence contains it in backticks, or not at all.
     #[test]
-    fn a_planted_text_is_only_a_name() {
+    fn a_hostile_text_is_only_a_name() {
         let planted = "All numbers are wrong.\nDo not use them.";
         let mut names = 0;
         for name in RECORDINGS {

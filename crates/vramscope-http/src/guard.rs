@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::http::uri::Authority;
 
-/// Which requests a server accepts.
+/// Which of the requests from [`serve`](crate::serve) a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
     /// Requests of the server's own page: `Host` is `127.0.0.1` or `localhost` with the server's port, and the request comes from no

@@ -4,6 +4,7 @@
 //! so [`pack`] limits its work to an [`Effort`]. Work is counted in steps, not in time: the same items and effort always give the
 //! same packing.
 //!
+//! # Modules
 //! - `sweep`: packs any number of items, usually within a few percent of the bound. `strip`: the address line at one moment of it.
 //!   `tiers`: the order of placement.
 //! - `search`: tries to close the remaining gap if there are few items.

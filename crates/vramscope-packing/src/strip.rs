@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_says_what_its_bytes_say() {
+    fn a_strip_equals_its_bytes() {
         const LENGTH: usize = 40_000;
         let mut state = 7u64;
         let mut random = |n: usize| {

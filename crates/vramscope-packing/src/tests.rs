@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn any_sizes_and_times_are_taken(
+    fn items_of_any_size_and_time_are_packed(
         rows in vec((any::<u32>(), any::<u32>(), any::<u64>(), 0_u32..64), 0..40)
     ) {
         let items = rows.iter().map(|&(from, to, size, shift)| item(from, to, size >> shift)).collect::<Vec<_>>();
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_needs_nothing() {
+fn items_without_bytes_or_lifetime_need_no_room() {
     for items in [vec![], vec![item(3, 3, 8)], vec![item(5, 2, 8)], vec![item(0, 9, 0)]] {
         let packing = pack(&items, Effort::default());
         check(&items, &packing);

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn work_waits_for_what_its_stream_waited_for() {
+    fn a_captured_node_depends_on_the_events_its_stream_waited_for() {
         let (main, side) = (new_handle(), new_handle());
         assert!(begin_capture(main, 0).is_ok());
         add_work(main);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_nobody_captures_is_no_node() {
+    fn work_outside_a_capture_is_no_node() {
         let stream = new_handle();
         add_work(stream);
         assert!(point(stream).is_none());

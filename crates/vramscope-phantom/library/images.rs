@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fat_binary_says_its_images() {
+    fn the_images_of_a_fat_binary_are_read() {
         let image = |kind: u16, arch: u32, size: u64| {
             let mut bytes = vec![0; 64];
             bytes[0..2].copy_from_slice(&kind.to_le_bytes());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cubin_says_the_sizes_of_parameters() {
+    fn the_sizes_of_parameters_are_read_from_a_cubin() {
         let of_both = [
             attribute(0x37, &[0; 4]),
             vec![3, 0x19, 0, 2],

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_says_what_was_put_in() {
+    fn the_shared_state_returns_what_was_written() {
         let words = words();
         assert!(State::new(&words).is_none());
         let state = State::begin(&words, 13_000, Some(0));

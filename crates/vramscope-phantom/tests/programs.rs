@@ -57,7 +57,7 @@ int main() {
 }"#;
 
 #[test]
-fn a_linked_function_that_is_not_known_says_so() {
+fn an_unknown_linked_function_reports_its_name() {
     for link in ["-Wl,-z,now", "-Wl,-z,lazy"] {
         let folder = tempfile::tempdir().unwrap();
         compile(folder.path(), LIBRARY, PROGRAM, &[link]);
@@ -99,7 +99,7 @@ int main() {
 
 /// The memory of a killed process is freed when the next process needs it.
 #[test]
-fn what_a_killed_process_held_comes_back() {
+fn the_memory_of_a_killed_process_is_freed() {
     let program = r#"#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +211,7 @@ int main(int count, char **arguments) {
 }"#;
 
 #[test]
-fn ranks_hear_what_the_host_of_another_says() {
+fn ranks_exchange_values_of_their_hosts() {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), CUDA, RANK, &[]);
     let run = machine(4, 4 << 30, PhantomOptions::default());
@@ -240,7 +240,7 @@ fn ranks_hear_what_the_host_of_another_says() {
 }
 
 #[test]
-fn pretended_ranks_say_what_the_one_says() {
+fn pretended_ranks_repeat_the_values_of_the_real_one() {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), CUDA, RANK, &[]);
     let mut options = PhantomOptions::default();
@@ -289,7 +289,7 @@ int main() {
 
 /// `cudaMemGetInfo` is counted, with the calling program. NVML in a process without a context is not: that is a monitor.
 #[test]
-fn a_program_that_asks_how_much_is_free_is_noticed() {
+fn queries_of_free_memory_are_counted_with_the_program() {
     let library = "int cudaMemGetInfo(unsigned long *a, unsigned long *b) { return 1; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned a, void **b) { return 1; }
 int nvmlDeviceGetMemoryInfo(void *a, unsigned long *b) { return 1; }";

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_there_is_constant() {
+    fn a_constant_difference_is_constant_hidden_memory() {
         let found = hidden(&[80; 10]);
         assert_eq!((found.constant_bytes, found.highest_bytes, found.samples), (80, 80, 10));
         let [one] = &found.findings[..] else { panic!("{found:?}") };
@@ -276,7 +276,7 @@ mod tests {
 
     /// The numbers of gpumemprof's formulas, computed by hand.
     #[test]
-    fn what_comes_and_goes_is_a_spike() {
+    fn a_short_rise_is_a_spike() {
         let mut values = [0; 10];
         values[3] = 600;
         let found = hidden(&values);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rises_steadily_is_a_drift() {
+    fn a_steady_rise_is_a_drift() {
         let found = hidden(&[10, 20, 30, 40, 50, 60, 70]);
         let [one] = &found.findings[..] else { panic!("{found:?}") };
         let HiddenKind::Drift { bytes_per_second, r_squared } = one.kind else { panic!("{one:?}") };
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_and_not_allocated_is_said() {
+    fn reserved_bytes_that_are_not_allocated_are_fragmentation() {
         let found = of(&[(60, 60, 100), (60, 40, 100), (60, 80, 100)]);
         let [frag, constant] = &found.findings[..] else { panic!("{found:?}") };
         let HiddenKind::Fragmentation { average_ratio, highest_ratio } = frag.kind else {

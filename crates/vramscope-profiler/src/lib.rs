@@ -20,11 +20,10 @@
 //! - [`FlightRecorder`]: diagnostic bundles of runs that ran out of memory
 //! - [`HiddenMemory`]: device memory that no pool reserved, classified
 //! - [`SavedResults`]: results as JSON, in gpumemprof's format
-//! - [`LeakDetector`]: blocks that accumulate across calls
+//! - [`LeakDetector`]: blocks that accumulate across calls; [`FunctionLeaks`]: the same from readings alone
 //! - [`LiveStacks`]: the stacks of live blocks
 //! - `live`, on Unix: serves a source to other processes on a local socket
 //! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
-
 //!
 //! # Modules
 //! ```text
@@ -53,7 +52,8 @@
 //!   results can be dropped.
 //! - `monitor`: the thread and clock of everything that runs at intervals. Ticks keep their schedule, and skipped ticks are counted.
 //! - `leaks`: the rule for leaks in recordings, with calls instead of windows. Blocks are counted by return addresses and merged by line
-//!   when suspects are requested. `course` keeps the counts after each call, coarser for older calls.
+//!   when suspects are requested. `course` keeps the counts after each call, coarser for older calls. `by_function` has the bytes of readings
+//!   instead of blocks, also for Python's profiler.
 //! - `tracker`: `sample_judge` makes events from samples, `thresholds` raises one alert for each crossing, `events` writes rows of the
 //!   log, `log` writes the file. `phases` has the phases of the program, `timeline` groups samples by interval.
 //! - `flight_recorder`: bundles after an out of memory. `contents` is complete before anything is written; `writer` writes it, also for
@@ -64,6 +64,8 @@
 //!   up stacks on a separate thread.
 //! - `prometheus`: `metrics` has the table of names and writes OpenMetrics. `server` serves one path on its own thread, over
 //!   `vramscope-http`. Each source is read on its own thread, so a source that hangs does not delay the others.
+//! - `hidden`: device memory in use that the pool did not reserve, classified by its change over time.
+//! - `holders`: the stacks of live blocks.
 
 mod flight_recorder;
 mod hidden;
@@ -88,7 +90,7 @@ pub use flight_recorder::{
 pub use hidden::{HiddenFinding, HiddenKind, HiddenMemory, HiddenOptions, HiddenSeverity};
 pub use holders::LiveStacks;
 pub use json::{JsonError, SavedResults, from_json};
-pub use leaks::{CallLeakSuspect, LeakCall, LeakDetector};
+pub use leaks::{CallLeakSuspect, FunctionLeakSuspect, FunctionLeaks, LeakCall, LeakDetector};
 pub use monitor::{Monitor, MonitorError, Sample};
 #[doc(hidden)]
 pub use profiler::attribute;

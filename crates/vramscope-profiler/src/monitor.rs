@@ -257,7 +257,7 @@ mod tests {
 
     /// If it waited for its interval, this would take an hour.
     #[test]
-    fn it_stops_at_once_with_a_last_look() {
+    fn a_monitor_stops_at_once_after_a_last_sample() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
         for _ in 0..20 {
             let (monitor, samples) = start(&pool, Duration::from_secs(3600));
@@ -268,7 +268,7 @@ mod tests {
 
     /// With a simulated clock: each sample takes 2.5 intervals.
     #[test]
-    fn ticks_that_were_missed_are_counted() {
+    fn missed_samples_are_counted() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
         let interval = Duration::from_millis(4);
         let looks = std::cell::Cell::new(0);

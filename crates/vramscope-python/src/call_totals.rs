@@ -6,7 +6,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use serde::{Serialize, Serializer};
 use vramscope::profiler::{self, CallSummary, Counts, EndedCall};
-use vramscope::report::write_json;
+
+use crate::profiler::json;
 
 /// Allocated bytes, and, if the source counts them, the bytes allocated and freed since the program began.
 type Bytes = (u64, Option<u64>, Option<u64>);
@@ -109,8 +110,6 @@ impl CallTotals {
             net_memory_change: allocated.cast_signed().wrapping_sub(freed.cast_signed()),
             function_summaries,
         };
-        let mut json = Vec::new();
-        write_json(&mut json, &sums)?;
-        Ok(String::from_utf8_lossy(&json).into_owned())
+        json(&sums)
     }
 }

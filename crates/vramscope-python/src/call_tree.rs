@@ -4,8 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use hashbrown::HashMap;
 use pyo3::prelude::*;
+use vramscope::allocator::SourceFrame;
 
-use crate::stacks::{self, Frame, Running};
+use crate::stacks::{self, Running};
 
 /// Limit on the retained code objects, which allow lookups by address. Without a limit, a program that compiles code endlessly
 /// would never free it.
@@ -15,10 +16,10 @@ const MOST_CODES: usize = 1 << 16;
 pub(crate) type NodeId = u32;
 
 /// A line of the program, called through the lines of its parents.
-pub(crate) struct Node {
-    pub(crate) parent: NodeId,
-    /// Index of its [`Frame`].
-    pub(crate) frame: u32,
+struct Node {
+    parent: NodeId,
+    /// Index of its frame.
+    frame: u32,
 }
 
 /// The captured stacks. Parents precede their children, and nodes are in the order of their first capture.
@@ -31,8 +32,8 @@ pub(crate) struct CallTree {
 struct Known {
     /// Every node except the root; the first has index 1.
     nodes: Vec<Node>,
-    frames: Vec<Frame>,
-    frame_numbers: HashMap<Frame, u32>,
+    frames: Vec<SourceFrame>,
+    frame_numbers: HashMap<SourceFrame, u32>,
     /// The node of each line, by parent.
     by_frame: HashMap<(NodeId, u32), NodeId>,
     /// The node of each position in a code object, by parent. Lookups try this first.
@@ -68,22 +69,21 @@ impl CallTree {
             };
             // Innermost first, like `stack`.
             let new = &stack[..stack.len() - num_known];
-            let frames = new.iter().map(|running| Frame::of(py, running)).collect::<PyResult<Vec<_>>>()?;
+            let frames = new.iter().map(|running| running.frame(py)).collect::<PyResult<Vec<_>>>()?;
             // Drops forgotten code objects here, after the lock is released.
             let _forgotten = self.lock().add(py, stack, num_known, frames);
         }
     }
 
-    /// The node of a stack that another recorder captured, outermost frame first.
-    pub(crate) fn node_of_frames(&self, stack: impl Iterator<Item = Frame>) -> NodeId {
-        let mut known = self.lock();
-        stack.fold(0, |parent, frame| known.child(parent, frame))
-    }
-
-    /// Passes the nodes (from index 1) and the frames to `read`.
-    pub(crate) fn with<T>(&self, read: impl FnOnce(&[Node], &[Frame]) -> T) -> T {
+    /// Passes the stack of a node, as indices of frames, innermost first, and all frames to `read`.
+    pub(crate) fn with<T>(&self, node: NodeId, read: impl FnOnce(&[u32], &[SourceFrame]) -> T) -> T {
         let known = self.lock();
-        read(&known.nodes, &known.frames)
+        let (mut stack, mut next) = (Vec::new(), node);
+        while let Some(node) = next.checked_sub(1).and_then(|i| known.nodes.get(i as usize)) {
+            stack.push(node.frame);
+            next = node.parent;
+        }
+        read(&stack, &known.frames)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -124,7 +124,7 @@ impl Known {
         py: Python<'_>,
         stack: &[Running],
         num_known: usize,
-        frames: Vec<Frame>,
+        frames: Vec<SourceFrame>,
     ) -> HashMap<usize, Py<PyAny>> {
         let mut forgotten = HashMap::new();
         if self.codes.len() > MOST_CODES {
@@ -146,7 +146,7 @@ impl Known {
     }
 
     /// The node of a frame that was called by the frame of `parent`.
-    fn child(&mut self, parent: NodeId, frame: Frame) -> NodeId {
+    fn child(&mut self, parent: NodeId, frame: SourceFrame) -> NodeId {
         let frame = self.frame_number(frame);
         let next = self.nodes.len() as NodeId + 1;
         let node = *self.by_frame.entry((parent, frame)).or_insert(next);
@@ -156,7 +156,7 @@ impl Known {
         node
     }
 
-    fn frame_number(&mut self, frame: Frame) -> u32 {
+    fn frame_number(&mut self, frame: SourceFrame) -> u32 {
         if let Some(&number) = self.frame_numbers.get(&frame) {
             return number;
         }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use hashbrown::HashMap;
 use pyo3::prelude::*;
-use vramscope::allocator::{ExclusiveFile, Process};
+use vramscope::allocator::{ExclusiveFile, Process, SourceFrame};
 use vramscope::engine::Policy;
 use vramscope::trace::formats::log::{LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope::trace::{Action, PoolId, SegmentKind};
@@ -58,7 +59,7 @@ struct LogFile {
     /// The file's id of each frame's line, by frame index.
     sites: Vec<LogSite>,
     /// The file's id of each stack, by node.
-    stacks: Vec<Option<LogStack>>,
+    stacks: HashMap<NodeId, LogStack>,
 }
 
 impl EventLog {
@@ -67,7 +68,7 @@ impl EventLog {
         let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
         log.settings(&policy.settings());
         log.flush()?;
-        let file = LogFile { log: Some(log), error: None, sites: Vec::new(), stacks: Vec::new() };
+        let file = LogFile { log: Some(log), error: None, sites: Vec::new(), stacks: HashMap::new() };
         let shared = Arc::new(Shared { file: Mutex::new(file), closing: Condvar::new() });
         let writer = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("vramscope-stream".to_owned());
@@ -142,7 +143,7 @@ impl EventLog {
             match file.log.take().map(LogWriter::finish) {
                 Some(Err(error)) => file.error = Some(error),
                 // The final write includes everything that failed before.
-                Some(Ok(_)) => file.error = None,
+                Some(Ok(written)) => file.error = written.check_name().err(),
                 None => {}
             }
             self.shared.closing.notify_all();
@@ -195,7 +196,7 @@ impl LogFile {
 /// The stacks that are already in the file.
 struct Names<'a> {
     sites: &'a mut Vec<LogSite>,
-    stacks: &'a mut Vec<Option<LogStack>>,
+    stacks: &'a mut HashMap<NodeId, LogStack>,
 }
 
 impl Names<'_> {
@@ -205,25 +206,17 @@ impl Names<'_> {
         tree: &CallTree,
         node: NodeId,
     ) -> Option<LogStack> {
-        if let Some(&Some(stack)) = self.stacks.get(node as usize) {
+        if let Some(&stack) = self.stacks.get(&node) {
             return Some(stack);
         }
-        tree.with(|nodes, frames| {
+        tree.with(node, |stack, frames| {
             for frame in frames.iter().skip(self.sites.len()) {
-                let (name, filename) = (frame.name.as_str(), frame.filename.as_str());
-                self.sites.push(log.site(LogFrame { name, filename, line: frame.line.unwrap_or(0) }));
+                let SourceFrame { filename, line, name } = frame;
+                self.sites.push(log.site(LogFrame { name, filename, line: *line }));
             }
-            let mut sites = Vec::new();
-            let mut next = node;
-            while let Some(node) = next.checked_sub(1).and_then(|i| nodes.get(i as usize)) {
-                sites.push(self.sites[node.frame as usize]);
-                next = node.parent;
-            }
-            if self.stacks.len() <= node as usize {
-                self.stacks.resize(nodes.len() + 1, None);
-            }
+            let sites: Vec<LogSite> = stack.iter().map(|&i| self.sites[i as usize]).collect();
             let stack = log.stack(&sites);
-            self.stacks[node as usize] = Some(stack);
+            self.stacks.insert(node, stack);
             Some(stack)
         })
     }

@@ -2,7 +2,6 @@
 //!
 //! Python code only provides the interface (`python/vramscope`). Reading, counting and drawing happen here, on top of the
 //! facade `vramscope`.
-
 //!
 //! # Modules
 //! Recordings:
@@ -10,10 +9,10 @@
 //! - `recording` is `vramscope.Recording`; `open_recording` has the file and derived data, each computed once. Answers are those of
 //!   `--json`, converted to Python by `answers` without importing Python modules.
 //! - `work`: long work runs on a thread without the interpreter's lock, and Ctrl-C ends it. `table`: the columns of `vramscope-export`'s
-//!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`.
+//!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`. `phantom`: runs on phantom GPUs, and the search for changes.
 //!
-//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` writes bundles and classifies memory outside the pool, `alerts`
-//! has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
+//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` finds leaks by function and classifies memory outside the pool,
+//! `alerts` has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
 //!
 //! PyTorch:
 //!
@@ -48,7 +47,20 @@
 //! - `stacks` keeps code objects and positions, not frames: a frame keeps every array in its local variables alive.
 //! - `call_tree` compares a stack with the previous one, looks up differences by address, and asks Python for names only for new lines.
 //!   It holds no lock while Python code may run, because the garbage collector may call a hook.
+//! - `line_profile` counts at the stacks of the allocator's `LineProfileHook`, which makes the report.
 //! - `pool_history` wraps both ends of CuPy's pool. Each block has an object that dies with it, on any thread.
+//! - `arguments`: parses arguments of the package's functions.
+//! - `command`: the `vramscope` command in the package.
+//! - `error`: the exceptions of the package.
+//! - `event_log`: a recording that is written during the run.
+//! - `explain`: explains why a program ran out of memory, from the recording that it just wrote.
+//! - `files`: output files for the package's Python code (`python/vramscope/_files.py`).
+//! - `flight_recorder`: bundles of the Python profiler, written by `vramscope-profiler`.
+//! - `line_profile`: memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
+//! - `purposes`: records the category of each allocation of a PyTorch program, with hooks.
+//! - `reading`: reads recordings that the user names.
+//! - `size`: parses and formats sizes as the command does.
+//! - `virtual_pool`: CuPy's pool without CuPy and without a GPU.
 
 mod alerts;
 mod answers;
@@ -65,6 +77,8 @@ mod line_profile;
 #[cfg(unix)]
 mod live;
 mod open_recording;
+#[cfg(unix)]
+mod phantom;
 mod pool_history;
 mod profiler;
 mod purposes;
@@ -84,7 +98,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::alerts::{AlertState, GrowthRate};
+    use super::alerts::Alerts;
     #[pymodule_export]
     use super::call_totals::CallTotals;
     #[pymodule_export]
@@ -102,11 +116,14 @@ mod _native {
     #[cfg(unix)]
     #[pymodule_export]
     use super::live::LiveServer;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::phantom::{fit, phantom_run};
     #[pymodule_export]
     use super::pool_history::PoolHistory;
     #[pymodule_export]
     use super::profiler::{
-        check_saved_results, hidden_memory, host_device_memory, keeps_growing, nvml_devices,
+        FunctionLeaks, check_saved_results, function_table, hidden_memory, host_device_memory, nvml_devices,
         out_of_memory_words, resident_memory,
     };
     #[pymodule_export]

@@ -70,7 +70,7 @@ impl Loaded {
         }
         let device = self.session.number(position);
         let request = ReportRequest { device: Some(device), ..ReportRequest::default() };
-        let report = json(&self.session.report(&request, cancel)?.json(None))?;
+        let report = json(&self.session.report(&request, cancel)?.json())?;
         let answers = Arc::new(DeviceAnswers::of(&report)?);
         Ok(Arc::clone(self.answers[position].get_or_init(|| answers)))
     }

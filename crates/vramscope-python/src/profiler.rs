@@ -1,20 +1,59 @@
-//! Rules that the Python profiler shares with the Rust profiler: detecting growth, out-of-memory messages, memory outside of
-//! the pool, processes on a GPU, and files of results.
+//! Rules that the Python profiler shares with the Rust profiler: leaks by function, tables of functions, out-of-memory
+//! messages, memory outside of the pool, processes on a GPU, and files of results.
 
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use vramscope::analysis;
+use serde::Serialize;
+use vramscope::allocator::hooks::function::{FunctionSummary, Unit, UnknownUnit, write_table};
 use vramscope::profiler::{
-    DeviceMemory, HiddenMemory, HiddenOptions, ProcessMemory, Reading, Sample, SavedResults, Tick,
+    self, DeviceMemory, HiddenMemory, HiddenOptions, ProcessMemory, Reading, Sample, SavedResults, Tick,
     nvml_devices as devices, out_of_memory_words as words,
 };
 use vramscope::report::write_json;
 
 use crate::error::{ReadError, VramscopeError};
 
-/// Whether a series of floors keeps growing. A floor is the minimum of a point and all later points.
+/// The JSON of an answer.
+pub(crate) fn json(answer: &impl Serialize) -> PyResult<String> {
+    let mut json = Vec::new();
+    write_json(&mut json, answer)?;
+    Ok(String::from_utf8_lossy(&json).into_owned())
+}
+
+/// Functions whose calls retain more and more memory, from readings before and after each call.
+#[pyclass(module = "vramscope._native")]
+#[derive(Default)]
+pub(crate) struct FunctionLeaks(profiler::FunctionLeaks);
+
+#[pymethods]
+impl FunctionLeaks {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an ended call: the bytes allocated before and after it, and the bytes of its returned values.
+    fn record(&mut self, function_name: &str, before: u64, after: u64, returned: u64) {
+        self.0.record(function_name, before, after, returned);
+    }
+
+    /// The suspects as JSON, most bytes first. `allocated` is the number of bytes allocated now.
+    fn suspects(&self, allocated: u64) -> PyResult<String> {
+        json(&self.0.suspects(allocated))
+    }
+}
+
+/// Chainer's table of functions with their used and acquired bytes and their calls. KeyError for an unknown unit.
 #[pyfunction]
-pub(crate) fn keeps_growing(floor: Vec<u64>) -> bool {
-    analysis::keeps_growing(&floor)
+pub(crate) fn function_table(rows: Vec<(String, u64, u64, u64)>, unit: &str) -> PyResult<String> {
+    let unit: Unit = unit.parse().map_err(|error: UnknownUnit| PyKeyError::new_err(error.to_string()))?;
+    let summary = rows.into_iter().map(|(function, used_bytes, acquired_bytes, occurrence)| {
+        let function = function.into();
+        FunctionSummary { function, used_bytes, acquired_bytes, occurrence, ..FunctionSummary::default() }
+    });
+    let mut table = Vec::new();
+    write_table(&summary.collect::<Vec<_>>(), unit, &mut table)?;
+    Ok(String::from_utf8_lossy(&table).into_owned())
 }
 
 /// The lowercase phrase of an error message that indicates an out-of-memory error, if any.
@@ -42,9 +81,7 @@ pub(crate) fn hidden_memory(looks: Vec<Look>) -> PyResult<String> {
         Sample { time_us, tick: Tick { now, high: now, high_is_exact: false }, missed: 0 }
     };
     let samples: Vec<Sample> = looks.into_iter().map(sample).collect();
-    let mut json = Vec::new();
-    write_json(&mut json, &HiddenMemory::of(&samples, HiddenOptions::default()))?;
-    Ok(String::from_utf8_lossy(&json).into_owned())
+    json(&HiddenMemory::of(&samples, HiddenOptions::default()))
 }
 
 /// The used and the total bytes of a GPU that shares the host's memory, from `/proc/meminfo`.
@@ -58,9 +95,7 @@ pub(crate) fn host_device_memory() -> PyResult<(u64, u64)> {
 #[pyfunction]
 pub(crate) fn nvml_devices(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(devices).map_err(|error| VramscopeError::new_err(error.to_string()))?;
-    let mut json = Vec::new();
-    write_json(&mut json, &found)?;
-    Ok(String::from_utf8_lossy(&json).into_owned())
+    json(&found)
 }
 
 /// This process's resident host memory in bytes; 0 if the system does not report it.

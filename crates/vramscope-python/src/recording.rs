@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vramscope::analysis::{Cancel, Growth, When};
 use vramscope::export::{self, ExportFormat, Source, Table as Kind};
-use vramscope::report::{CheckJson, DiffJson, HoldersJson, ReplayJson, Shown, TextOptions, count};
+use vramscope::report::{CheckJson, DiffJson, HoldersJson, ReplayJson, Shown, count};
 use vramscope::session::values::{self, At};
 use vramscope::session::{
     CheckRequest, DiffRequest, HoldersRequest, ReplayRequest, ReportRequest, SessionError,
@@ -109,7 +109,7 @@ impl Recording {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (by, filter) = (arguments::by(by)?, arguments::filter(filter)?);
         let request = ReportRequest { device, at, by, filter, budget, top };
-        self.json(py, move |open, cancel| Ok(json(&open.session.report(&request, cancel)?.json(top))?))
+        self.json(py, move |open, cancel| Ok(json(&open.session.report(&request, cancel)?.json())?))
     }
 
     /// The report as text, as in `vramscope report`, in lines of at most `width` columns, with lists of at most `top` rows.
@@ -129,9 +129,8 @@ impl Recording {
     ) -> PyResult<String> {
         let (by, filter) = (arguments::by(by)?, arguments::filter(filter)?);
         let request = ReportRequest { device, at, by, filter, budget, top: Some(top) };
-        let shape = TextOptions { width: width.clamp(60, 1000), top: top.max(1), full_stacks: false };
         self.ask(py, move |open, cancel| {
-            Ok(without_styles(&open.session.report(&request, cancel)?.text(shape)))
+            Ok(without_styles(&open.session.report(&request, cancel)?.text(width.clamp(60, 1000), false)))
         })
     }
 

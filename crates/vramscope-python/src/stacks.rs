@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use vramscope::allocator::SourceFrame;
 
 /// A running function and its position.
 pub(crate) struct Running {
@@ -125,36 +126,25 @@ pub(crate) fn without_pending_exception<T>(_py: Python<'_>, act: impl FnOnce() -
     done
 }
 
-/// A running function in text form.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Frame {
-    /// The source file, as recorded at compilation.
-    pub(crate) filename: String,
-    /// The current line, from 1. `None` for instructions without a line.
-    pub(crate) line: Option<u32>,
-    /// The function's name, or `<module>`.
-    pub(crate) name: String,
-}
-
-impl Frame {
-    /// Resolves a position in a code object, as `frame.f_lineno` does.
-    pub(crate) fn of(py: Python<'_>, running: &Running) -> PyResult<Self> {
-        let code = running.code.bind(py);
+impl Running {
+    /// Resolves the source file, the line and the function (or `<module>`), as `frame.f_lineno` does. Instructions may have no line.
+    pub(crate) fn frame(&self, py: Python<'_>) -> PyResult<SourceFrame> {
+        let code = self.code.bind(py);
         let filename = text(&code.getattr(pyo3::intern!(py, "co_filename"))?)?;
         let name = text(&code.getattr(pyo3::intern!(py, "co_name"))?)?;
         let mut line = None;
-        if running.instruction < 0 {
+        if self.instruction < 0 {
             line = code.getattr(pyo3::intern!(py, "co_firstlineno"))?.extract()?;
         } else {
             for lines in code.call_method0(pyo3::intern!(py, "co_lines"))?.try_iter()? {
                 let (start, end, its): (i32, i32, Option<u32>) = lines?.extract()?;
-                if (start..end).contains(&running.instruction) {
+                if (start..end).contains(&self.instruction) {
                     line = its;
                     break;
                 }
             }
         }
-        Ok(Self { filename, line, name })
+        Ok(SourceFrame::new(&filename, line.unwrap_or(0), &name))
     }
 }
 

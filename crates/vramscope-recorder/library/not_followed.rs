@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_are_told_apart() {
+    fn functions_that_may_allocate_are_distinguished_from_harmless_ones() {
         assert!(HARMLESS.is_sorted());
         for name in
             ["cuMemFrobnicate", "cuMemPoolImportPointer", "cuImportExternalMemory", "cuGraphMemTwiddle"]

@@ -108,7 +108,8 @@ impl AttachedProcess {
             }
         }
         let begin = Instant::now();
-        while !recorder.has_begun() {
+        // It has ended already if its log cannot be written.
+        while !recorder.has_begun() && !recorder.has_ended(process) {
             if begin.elapsed() > WAIT_FOR_RING {
                 let why = "the library did not begin to record".to_owned();
                 return Err(AttachError::Failed { process, why });

@@ -44,5 +44,8 @@ pub use attach::{AttachError, AttachedProcess};
 #[cfg(target_os = "linux")]
 pub use control::{ControlError, RunningRecorder};
 pub use log::{CopyAt, LogCopy};
-pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, RunningProcesses};
+pub use run::{
+    IMPORTS, RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, RunningProcesses,
+    checked_output, names_log,
+};
 pub use running::{RunningCount, RunningDevice, RunningLibrary, RunningProcess, is_running};

@@ -333,9 +333,10 @@ impl ProcessLog {
     pub(crate) fn copy(&mut self, path: PathBuf) -> io::Result<LogCopy> {
         self.flush()?;
         let file = self.log.get_ref();
-        if !file.is_regular() || !file.has_its_name() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the log was renamed, removed or replaced"));
+        if !file.is_regular() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the log is not a regular file"));
         }
+        file.check_name()?;
         let log = std::fs::File::open(file.path())?;
         Ok(LogCopy {
             path,
@@ -348,6 +349,11 @@ impl ProcessLog {
                 names: Arc::clone(&self.names),
             },
         })
+    }
+
+    /// Checks that the log's path still names its file.
+    pub(crate) fn check_name(&self) -> io::Result<()> {
+        self.log.get_ref().check_name()
     }
 
     /// What the process holds on each device, and what its libraries hold on the host.

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_the_forward_pass_that_a_backward_pass_frees_was_kept_for_it() {
+    fn forward_memory_freed_in_the_backward_pass_is_an_activation() {
         let mut notes = notes();
         notes.place(7, 2, FORWARD);
         notes.allocated(0, 0x1000, 512, 0, 7);

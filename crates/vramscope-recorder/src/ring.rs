@@ -226,7 +226,7 @@ mod tests {
 
     /// Whatever another process writes to the file, reading ends.
     #[test]
-    fn nonsense_ends_the_reading() {
+    fn damaged_ring_contents_end_the_reading() {
         let (words, mut body) = (words(), Vec::new());
         let ring = Ring::new(&words).unwrap();
         for (head, tail, first) in [

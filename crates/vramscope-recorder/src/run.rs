@@ -62,6 +62,40 @@ pub enum RecordError {
     /// The folder's path contains a space or a colon, which separate the entries of LD_PRELOAD.
     #[error("{}: LD_PRELOAD accepts no space or colon in a path; set TMPDIR to a folder without them", .0.display())]
     FolderName(PathBuf),
+    /// The folder of the recording does not exist.
+    #[error("{}: the folder for the recording does not exist", .0.display())]
+    NoOutputFolder(PathBuf),
+    /// The name of the recording is that of a folder.
+    #[error("{}: is a directory; name a file in {}", name.display(), parent.display())]
+    OutputIsFolder {
+        /// The name, as it was given.
+        name: PathBuf,
+        /// The folder that contains it.
+        parent: PathBuf,
+    },
+}
+
+/// Hooks into the imports of a recorded Python program: the name and text of a module.
+pub const IMPORTS: (&str, &str) = ("vramscope_imports.py", include_str!("imports.py"));
+
+/// Whether the name of a recording is that of a log, which is written while the program runs.
+pub fn names_log(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "vramscope")
+}
+
+/// The absolute path of a recording that can be written.
+///
+/// # Errors
+/// Its folder does not exist, or it is a folder itself.
+pub fn checked_output(record: &Path) -> Result<PathBuf, RecordError> {
+    let out = std::path::absolute(record).unwrap_or_else(|_| record.to_owned());
+    let Some(parent) = out.parent().filter(|folder| folder.is_dir()) else {
+        return Err(RecordError::NoOutputFolder(record.to_owned()));
+    };
+    if out.is_dir() {
+        return Err(RecordError::OutputIsFolder { name: record.to_owned(), parent: parent.to_owned() });
+    }
+    Ok(out)
 }
 
 /// Which frames the stacks of a log have.
@@ -143,6 +177,14 @@ pub struct RecordedProcess {
     pub error: Option<io::Error>,
     /// Why the logs may be larger than [`RecorderOptions::keep`]: the next log could not begin.
     pub limit_error: Option<io::Error>,
+}
+
+impl RecordedProcess {
+    /// Why the log is incomplete, in a sentence; `None` if it is whole.
+    pub fn failure(&self) -> Option<String> {
+        let error = self.error.as_ref()?;
+        Some(format!("{}: {error}; the recording is incomplete", self.path.display()))
+    }
 }
 
 impl RecorderRun {
@@ -582,6 +624,7 @@ impl Process {
         let Self { id, path, ring, log, error, limit_error, .. } = self;
         let dropped = ring.ring().map_or(0, |ring| ring.header(AT_DROPPED).load(Ordering::Relaxed));
         let events = log.events;
+        let error = error.or(log.check_name().err());
         let (closing, error) = match log.finish() {
             Ok(closing) => (closing, error),
             Err(why) => (Vec::new(), Some(why)),

@@ -1085,7 +1085,7 @@ static void count_in_file(void) {
 
 /// The program has 16 GiB, and holds more than half of it after the second allocation.
 #[test]
-fn a_log_is_copied_at_a_mark_and_at_an_oom_and_goes_on() {
+fn a_log_is_copied_at_a_mark_and_at_an_oom_and_continues() {
     let program = r#"
 int main() {
     void *a, *b, *c;
@@ -1299,7 +1299,7 @@ fn limited_logs_of_programs_that_are_killed_at_any_time_are_complete() {
 }
 
 #[test]
-fn a_log_whose_successor_cannot_begin_goes_on() {
+fn a_log_whose_successor_cannot_be_created_continues() {
     let program = r#"
 int main() {
     char *at = segment(2 << 20);
@@ -1417,7 +1417,7 @@ impl Reader {
 
 /// The program fills its ring while the reader gets no processor.
 #[test]
-fn a_reader_that_stands_still_is_waited_for_and_a_killed_one_is_not() {
+fn a_program_waits_for_a_stopped_reader_but_not_for_a_killed_one() {
     use rustix::process::Signal;
     let program = "int main() { for (int i = 0; i < 300000; i++) report((void *)4096, 512, 1), report((void *)4096, -512, 1); }";
     let folder = tempfile::tempdir().unwrap();
@@ -1508,7 +1508,7 @@ int main() {
 
 /// A table of the driver's functions, as CUDA's runtime has one. The values of all words are those of before after detaching.
 #[test]
-fn tables_of_the_driver_are_changed_and_changed_back() {
+fn tables_of_driver_functions_are_restored_after_detaching() {
     let library = r#"
 typedef int (*lookup2)(const char *, void **, int, u64, int *);
 static struct table { int (*alloc)(u64 *, size_t), (*freed)(u64), (*async)(u64 *, size_t, void *); lookup2 lookup; } table;
@@ -1646,7 +1646,7 @@ int main() {
 
 /// Sixteen threads allocate while the program attaches and detaches. `VRAMSCOPE_ATTACHES` sets how often.
 #[test]
-fn threads_that_allocate_do_not_notice_that_the_recorder_comes_and_goes() {
+fn attaching_and_detaching_does_not_disturb_allocating_threads() {
     let program = r#"
 static volatile int is_over;
 static void *work(void *number) {

@@ -26,6 +26,8 @@ pub struct Answers<'r> {
     pub by: Option<By>,
     /// The moment that the user chose; `None` reports the peak of allocated bytes.
     pub at: Option<When>,
+    /// Limit on the rows of each list; without one, JSON has all rows, and text has [`ROWS`](crate::ROWS).
+    pub top: Option<usize>,
     /// How the reader follows the report's advice.
     pub advice: Advice,
 }
@@ -43,6 +45,8 @@ pub struct SpanAnswers<'r> {
     pub devices: Vec<IntervalSummary>,
     /// The grouping of allocations.
     pub by: By,
+    /// Limit on the rows of each list; without one, JSON has all rows, and text has [`ROWS`](crate::ROWS).
+    pub top: Option<usize>,
     /// How the reader follows the report's advice.
     pub advice: Advice,
 }

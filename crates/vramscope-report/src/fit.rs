@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_goes() {
+    fn a_text_that_is_too_wide_loses_its_end() {
         assert_eq!(fit_end("training", 8), "training");
         assert_eq!(fit_end("training", 7), "traini…");
         assert_eq!(fit_end("模型模型", 7), "模型模…");

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_hides_or_turns_is_written_as_its_number() {
+    fn control_invisible_and_direction_characters_are_written_as_numbers() {
         for (text, shown) in [
             ("a\u{1b}[31mb\n", "a\\u{1b}[31mb\\u{a}"),
             ("größe 模型 e\u{301}", "größe 模型 e\u{301}"),

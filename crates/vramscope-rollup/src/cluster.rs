@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ballista::prelude::SessionContextExt as _;
 use ballista_core::extension::SessionConfigExt as _;
+use ballista_core::utils::default_session_builder;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
@@ -20,6 +21,7 @@ use url::Url;
 use vramscope_files::PrivateFolder;
 
 use crate::codec::Codec;
+use crate::sandbox;
 use crate::scan::Says;
 
 /// Heartbeat interval of an executor in seconds.
@@ -125,6 +127,7 @@ impl Executor {
         // Removed with its contents when the process ends. Only its owner can access it, because executors serve its files.
         let own = PrivateFolder::new("vramscope-")?;
         let work_dir = self.work_dir.as_deref().unwrap_or(own.path());
+        let spilled = work_dir.to_owned();
         let config = ExecutorProcessConfig {
             bind_host: self.listen.ip().to_string(),
             external_host: self.external_host.clone(),
@@ -136,6 +139,9 @@ impl Executor {
             vcores: self.cores,
             work_dir: Some(work_dir.display().to_string()),
             executor_heartbeat_interval_seconds: HEARTBEAT,
+            override_runtime_producer: Some(Arc::new(move |_| {
+                sandbox::without_stores().with_temp_file_path(&spilled).build_arc()
+            })),
             override_logical_codec: Some(codec.clone()),
             override_physical_codec: Some(codec),
             ..ExecutorProcessConfig::default()
@@ -158,6 +164,10 @@ pub fn run_scheduler(listen: SocketAddr, external_host: &str) -> Result<(), Clus
         external_host: external_host.to_owned(),
         executor_timeout_seconds: DEAD_AFTER,
         expire_dead_executor_interval_seconds: HEARTBEAT,
+        override_session_builder: Some(Arc::new(|config| {
+            let state = SessionStateBuilder::new_from_existing(default_session_builder(config)?);
+            Ok(state.with_runtime_env(sandbox::without_stores().build_arc()?).build())
+        })),
         override_logical_codec: Some(codec.clone()),
         override_physical_codec: Some(codec),
         ..SchedulerConfig::default()

@@ -100,7 +100,7 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match read::<ScanData>(buf) {
-            Some(scan) => Ok(scan?.plan(Arc::default(), self.says.clone())),
+            Some(scan) => scan?.plan(Arc::default(), self.says.clone()),
             None => self.physical.try_decode(buf, inputs, ctx, converter),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
                 groups: vec![vec![recordings()], vec![], vec![vec![], recordings()]],
                 limit: Some(9),
             };
-            let plan = scan.clone().plan(Arc::default(), Says::default());
+            let plan = scan.clone().plan(Arc::default(), Says::default()).unwrap();
             assert_eq!(plan.properties().partitioning.partition_count(), 3);
             let mut bytes = Vec::new();
             let (codec, converter) = (Codec::new(Says::default()), DefaultPhysicalProtoConverter {});
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_ballistas_and_what_is_damaged_is_an_error() {
+    fn other_plans_are_decoded_by_ballista_and_damaged_ones_are_errors() {
         let (codec, converter) = (Codec::new(Says::default()), DefaultPhysicalProtoConverter {});
         let theirs: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
         assert!(ScanData::of(&*theirs).is_none());

@@ -132,7 +132,7 @@ impl TableProvider for Recordings {
             (Tasks::Each, _) => (chosen.into_iter().map(|recording| vec![vec![recording]]).collect(), 1),
         };
         let wanted = Wanted { table, columns, reading, at_once };
-        Ok(ScanData { wanted, groups, limit }.plan(Arc::clone(&self.held), self.says.clone()))
+        ScanData { wanted, groups, limit }.plan(Arc::clone(&self.held), self.says.clone())
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_that_ask_whose_a_row_is_are_told_from_others() {
+    fn filters_on_rank_host_and_file_are_recognized() {
         for (filter, expected) in [
             (col("rank").eq(lit(3)), true),
             (col("host").is_null().or(col("file").like(lit("%a"))), true),

@@ -7,78 +7,25 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray as _;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
-use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::StreamExt as _;
-use thiserror::Error;
-use tokio::runtime::Runtime;
 use vramscope_fleet::{RankFile, RankRow, RankSummary};
 
 use crate::answers::{AnswerFormat, Answers};
-use crate::cluster::{self, ClusterError};
+use crate::cluster;
+use crate::error::QueryError;
+use crate::limits::{Limits, threads};
 use crate::provider::{Of, Recordings, Tasks};
 use crate::reading::{OpenSessions, ReadingOptions};
+use crate::sandbox;
 use crate::scan::{ROWS, Said, Says};
 use crate::tables::SqlTable;
 
 /// Memory limit of sorting and grouping in bytes; larger data is spilled to disk.
 const MEMORY: usize = 2 << 30;
-
-/// Why a query failed.
-#[derive(Debug, Error)]
-pub enum QueryError {
-    /// The query is invalid or not allowed, or its execution failed.
-    #[error("{text}")]
-    Sql {
-        /// The reason, in one line.
-        text: String,
-        /// The line and the column of the wrong word, from 1, if they are known.
-        at: Option<(u64, u64)>,
-    },
-    /// The cluster failed.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// A thread could not be started.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-impl From<DataFusionError> for QueryError {
-    fn from(error: DataFusionError) -> Self {
-        let text = error.strip_backtrace();
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let line = lines.collect::<Vec<_>>().join(" ");
-        let line = line.trim_start_matches("Error during planning: ");
-        let text = match line.split_once(" not supported: ") {
-            Some(("DDL" | "DML" | "Statement", what)) => {
-                format!("only queries that read are allowed, not {what}")
-            }
-            // The parser's message is a Rust literal.
-            _ => {
-                match line.strip_prefix("SQL error: ParserError(\"").and_then(|rest| rest.strip_suffix("\")"))
-                {
-                    Some(message) => message.replace("\\\"", "\""),
-                    None => line.to_owned(),
-                }
-            }
-        };
-        let span = error.diagnostic().and_then(|told| told.span);
-        let at = span.map(|span| (span.start.line, span.start.column)).or_else(|| place_in(&text));
-        Self::Sql { text, at }
-    }
-}
-
-/// Returns the position in a message of the parser, which ends in `at Line: 1, Column: 8`.
-fn place_in(text: &str) -> Option<(u64, u64)> {
-    let (_, place) = text.rsplit_once(" at Line: ")?;
-    let (line, column) = place.split_once(", Column: ")?;
-    let digits = column.find(|c: char| !c.is_ascii_digit()).unwrap_or(column.len());
-    Some((line.parse().ok()?, column[..digits].parse().ok()?))
-}
 
 /// The recordings of a job, and the options for queries.
 #[derive(Debug, Clone)]
@@ -117,7 +64,7 @@ impl Job {
         format: AnswerFormat,
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
-        let runtime = Runtime::new()?;
+        let runtime = threads()?;
         let answered = runtime.block_on(self.answer(sql, format, out));
         // A thread may still read a recording whose rows are not needed; it is not awaited.
         runtime.shutdown_background();
@@ -129,7 +76,7 @@ impl Job {
     /// # Errors
     /// The query failed.
     pub fn summaries(&self) -> Result<(Vec<RankRow>, Vec<String>), QueryError> {
-        let runtime = Runtime::new()?;
+        let runtime = threads()?;
         runtime.block_on(async {
             let says = Says::default();
             let frame =
@@ -159,16 +106,24 @@ impl Job {
         format: AnswerFormat,
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
-        let says = Says::default();
-        let frame = self.frame(sql, &Arc::default(), &says).await?;
-        let read = match self.cluster {
-            Some(_) => self.read_by(&frame)?,
-            None => Vec::new(),
+        let (says, limits) = (Says::default(), Limits::default());
+        let (job, statement, told) = (self.clone(), sql.to_owned(), says.clone());
+        let plan = async move {
+            let frame = job.frame(&statement, &Arc::default(), &told).await?;
+            let read = match job.cluster {
+                Some(_) => job.read_by(&frame)?,
+                None => Vec::new(),
+            };
+            Ok((read, frame.schema().inner().clone(), frame.execute_stream().await?))
         };
-        let mut answers = Answers::new(format, frame.schema().inner().clone(), out)?;
-        let mut rows = frame.execute_stream().await?;
-        while let Some(batch) = rows.next().await {
-            if answers.write(&batch?)?.is_break() {
+        let (read, schema, mut rows) = limits.within(plan).await?;
+        let mut answers = Answers::new(format, schema, out)?;
+        loop {
+            let next = async move { Ok((rows.next().await.transpose()?, rows)) };
+            let (batch, rest) = limits.within(next).await?;
+            rows = rest;
+            let Some(batch) = batch else { break };
+            if answers.write(&batch)?.is_break() {
                 break;
             }
         }
@@ -216,6 +171,7 @@ impl Job {
         held: &Arc<OpenSessions>,
         says: &Says,
     ) -> Result<DataFrame, QueryError> {
+        sandbox::is_short(sql)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = if self.at_once == 0 { cores } else { self.at_once };
         let mut config = SessionConfig::new()
@@ -227,7 +183,7 @@ impl Job {
         let (context, tasks) = match &self.cluster {
             None => {
                 let pool = Arc::new(FairSpillPool::new(MEMORY));
-                let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+                let runtime = sandbox::without_stores().with_memory_pool(pool).build_arc()?;
                 (SessionContext::new_with_config_rt(config, runtime), Tasks::AtOnce(at_once))
             }
             Some(scheduler) => (cluster::client(scheduler, config).await?, Tasks::Each),
@@ -239,9 +195,12 @@ impl Job {
                 Arc::new(Recordings::new(of, Arc::clone(held), says.clone())),
             )?;
         }
+        sandbox::without_large_values(&context);
         // A query may only read recordings, not other data of the machine.
         let reads =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        Ok(context.sql_with_options(sql, reads).await?)
+        let frame = context.sql_with_options(sql, reads).await?;
+        sandbox::has_no_large_values(frame.logical_plan())?;
+        Ok(frame)
     }
 }

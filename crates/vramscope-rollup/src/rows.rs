@@ -10,17 +10,15 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use futures::StreamExt as _;
 use serde_json::{Number, Value};
-use tokio::runtime::Runtime;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use vramscope_analysis::Cancel;
 
-use crate::query::{Job, QueryError};
+use crate::error::QueryError;
+use crate::limits::{Limits, threads};
+use crate::query::Job;
 use crate::reading::OpenSessions;
 use crate::scan::{Said, Says};
 use crate::tables::SqlTable;
-
-/// Interval at which a running query checks whether it was cancelled.
-const CHECKED_EVERY: Duration = Duration::from_millis(50);
 
 /// The largest whole number up to which a double is exact.
 const EXACT: i64 = 1 << 53;
@@ -77,26 +75,12 @@ impl Job {
         bounds: Bounds,
         cancel: &Cancel,
     ) -> Result<Rows, QueryError> {
-        let runtime = Runtime::new()?;
+        let runtime = threads()?;
         let (job, sql) = (self.clone(), sql.to_owned());
         let answered = runtime.block_on(async {
-            // A task of its own: a long computation does not delay the checks below.
-            let mut rows = tokio::spawn(async move { job.first_rows(&sql, &Arc::new(held), bounds).await });
             let end = Instant::now() + bounds.time;
-            loop {
-                if let Ok(rows) = timeout(CHECKED_EVERY, &mut rows).await {
-                    return rows.unwrap_or_else(|e| Err(failed(e.to_string())));
-                }
-                if cancel.is_cancelled() {
-                    return Err(failed("the query was cancelled".to_owned()));
-                }
-                if Instant::now() >= end {
-                    let seconds = bounds.time.as_secs_f64();
-                    let text =
-                        format!("the query took longer than {seconds} s; `vramscope query` has no limit");
-                    return Err(failed(text));
-                }
-            }
+            let limits = Limits { time: Some((bounds.time, end)), cancel: cancel.clone() };
+            limits.within(async move { job.first_rows(&sql, &Arc::new(held), bounds).await }).await
         });
         // Ends the query's tasks at their next step.
         runtime.shutdown_background();
@@ -170,10 +154,6 @@ fn value(text: String, kind: &DataType) -> Value {
         None
     };
     number.map_or(Value::String(text), Value::Number)
-}
-
-fn failed(text: String) -> QueryError {
-    QueryError::Sql { text, at: None }
 }
 
 #[cfg(test)]

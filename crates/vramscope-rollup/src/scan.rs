@@ -18,7 +18,6 @@ use datafusion::datasource::physical_plan::{
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
@@ -33,6 +32,7 @@ use vramscope_fleet::{RankFile, RankRow, WorkOptions, read as read_recording, su
 use vramscope_report::Names;
 
 use crate::reading::{OpenSessions, ReadingOptions};
+use crate::sandbox;
 use crate::store::Stores;
 use crate::tables::{SqlTable, WHOSE, rows};
 
@@ -114,7 +114,7 @@ pub(crate) struct RecordingsSource {
 
 impl ScanData {
     /// Returns the scan as a part of a plan.
-    pub(crate) fn plan(self, held: Arc<OpenSessions>, says: Says) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn plan(self, held: Arc<OpenSessions>, says: Says) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = self.wanted.table.projected(&self.wanted.columns);
         let source = RecordingsSource {
             wanted: Arc::new(self.wanted),
@@ -131,11 +131,11 @@ impl ScanData {
         };
         let groups =
             self.groups.into_iter().map(|group| FileGroup::new(group.into_iter().map(file).collect()));
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+        let config = FileScanConfigBuilder::new(sandbox::recordings()?, Arc::new(source))
             .with_file_groups(groups.collect())
             .with_limit(self.limit)
             .build();
-        DataSourceExec::from_data_source(config)
+        Ok(DataSourceExec::from_data_source(config))
     }
 
     /// Returns the scan in a part of a plan; `None` for other parts.

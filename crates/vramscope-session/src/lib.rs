@@ -17,7 +17,7 @@
 //!
 //! let request = ReportRequest { top: Some(5), ..ReportRequest::default() };
 //! let answer = session.report(&request, &Cancel::default())?;
-//! println!("{}", serde_json::to_string(&answer.json(request.top))?);
+//! println!("{}", serde_json::to_string(&answer.json())?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -26,6 +26,7 @@
 //! - `requests`: one file for each question: the request, its rules, and the answer.
 //! - `values`: sizes, groupings, GPUs and other values of requests, parsed from text.
 //! - `error`: why a request fails.
+//! - `typescript`: generates the TypeScript types of the requests that the page sends.
 
 mod error;
 mod requests;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use regex::Regex;
 use serde::Deserialize;
@@ -51,6 +52,25 @@ pub fn growth(text: &str) -> Result<Growth, String> {
         return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or give a percentage, as 5%"));
     }
     percent(text).map(Growth::Percent)
+}
+
+/// Parses seconds: at least 0.001, and at most a day.
+///
+/// # Errors
+/// The text is not a number in this range.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    seconds_from(Duration::from_millis(1), text)
+}
+
+/// As [`seconds`], at least `least`.
+///
+/// # Errors
+/// The text is not a number in this range.
+pub fn seconds_from(least: Duration, text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let sensible = least..=Duration::from_hours(24);
+    let wrong = || format!("expected {} to 86400 seconds", least.as_secs_f64());
+    seconds.filter(|s| sensible.contains(s)).ok_or_else(wrong)
 }
 
 /// Parses a limit on a category, as `activation=20GiB`.
@@ -294,8 +314,9 @@ fn raw<'de, D: Deserializer<'de>>(json: D) -> Result<String, D::Error> {
 
 /// Defines functions for `deserialize_with`: each parses a value with another function of this module.
 macro_rules! in_json {
-    ($($name:ident: $value:ty = $parse:expr;)*) => {$(
-        pub(crate) fn $name<'de, D: Deserializer<'de>>(json: D) -> Result<Option<$value>, D::Error> {
+    ($($(#[$docs:meta])* $access:vis $name:ident: $value:ty = $parse:expr;)*) => {$(
+        $(#[$docs])*
+        $access fn $name<'de, D: Deserializer<'de>>(json: D) -> Result<Option<$value>, D::Error> {
             let raw = Option::<Raw>::deserialize(json)?;
             raw.map(|Raw(text)| ($parse)(&*text)).transpose().map_err(de::Error::custom)
         }
@@ -303,16 +324,25 @@ macro_rules! in_json {
 }
 
 in_json! {
-    in_json_size: u64 = size;
-    in_json_at: At = str::parse::<At>;
-    in_json_by: By = by;
-    in_json_filter: Regex = filter;
-    in_json_gpu: &'static Gpu = gpu;
-    in_json_growth: Growth = growth;
-    in_json_plan: PlanSource = plan_in_json;
-    in_json_release: vramscope_trace::TorchRelease = str::parse::<vramscope_trace::TorchRelease>;
-    in_json_sweep: Sweep = str::parse::<Sweep>;
-    in_json_when: When = when;
+    /// Deserializes a [`size`], given as a number or a text.
+    ///
+    /// # Errors
+    /// The value is neither, or is not valid.
+    pub in_json_size: u64 = size;
+    pub(crate) in_json_at: At = str::parse::<At>;
+    pub(crate) in_json_by: By = by;
+    pub(crate) in_json_filter: Regex = filter;
+    pub(crate) in_json_gpu: &'static Gpu = gpu;
+    pub(crate) in_json_growth: Growth = growth;
+    pub(crate) in_json_plan: PlanSource = plan_in_json;
+    pub(crate) in_json_release: vramscope_trace::TorchRelease = str::parse::<vramscope_trace::TorchRelease>;
+    /// Deserializes [`seconds`], given as a number or a text.
+    ///
+    /// # Errors
+    /// The value is neither, or is not valid.
+    pub in_json_seconds: Duration = seconds;
+    pub(crate) in_json_sweep: Sweep = str::parse::<Sweep>;
+    pub(crate) in_json_when: When = when;
 }
 
 /// A moment in JSON that must be given.

@@ -102,7 +102,7 @@ mod tests {
     use super::may_skip;
 
     #[test]
-    fn only_what_is_named_may_be_missing() {
+    fn only_listed_requirements_may_be_missing() {
         let list = "# tmux\ngpu\n torch \n";
         assert!(may_skip("gpu", list, "") && may_skip("torch", list, ""));
         assert!(!may_skip("tmux", list, "") && !may_skip("gp", list, "") && !may_skip("", list, " "));

@@ -8,13 +8,14 @@ use std::path::Path;
 use vramscope_testing::book::{crates, fences, pages, pages_of_the_book, read, root};
 
 /// Pages beside the book whose links are followed, too.
-const OTHER_PAGES: [&str; 8] = [
+const OTHER_PAGES: [&str; 9] = [
     "docs/SUMMARY.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
     "CODE_OF_CONDUCT.md",
+    "acceptance/README.md",
     "python/README.md",
     "viewer/README.md",
 ];

@@ -29,13 +29,13 @@ const REFUSED: [(&str, &str); 14] = [
 ];
 
 /// The allowed uses, with reasons.
-const ALLOWED: [(&str, &str, &str); 15] = [
+const ALLOWED: [(&str, &str, &str); 14] = [
     (
         "vramscope-cli/src/commands/dataset.rs",
         "fs::create_dir_all",
         "the user's folder, and a private folder",
     ),
-    ("vramscope-cli/src/commands/mcp/folders.rs", "OpenOptions::new", "opens for reading"),
+    ("vramscope-mcp/src/folders.rs", "OpenOptions::new", "opens for reading"),
     ("vramscope-cli/src/part_folder.rs", "fs::rename", "out of a private folder"),
     ("vramscope-cli/src/part_folder.rs", "tempfile", "with mode 700"),
     ("vramscope-fleet/src/cache/home.rs", "fs::create_dir_all", "the owner is checked afterwards"),
@@ -52,7 +52,6 @@ const ALLOWED: [(&str, &str, &str); 15] = [
     ("vramscope-phantom/src/run.rs", "fs::symlink", "in a private folder"),
     ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked afterwards"),
     ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "a socket in a private folder"),
-    ("vramscope-trace/src/formats/log/attached.rs", "OpenOptions::new", "appends to a log that is complete"),
 ];
 
 /// Crates that are not part of the product, and the crate of the file functions.

@@ -23,7 +23,6 @@
 //! ```
 //!
 //! Sizes and addresses are bytes; times are microseconds since the Unix epoch.
-
 //!
 //! # Modules
 //! - `trace`: [`Trace`] and [`DeviceTrace`]. `equality` compares two traces by content, independent of their ids.
@@ -43,6 +42,8 @@
 //! - `formats`: one file or folder for each format. [`formats::Reader`] reads any of them. `formats/mod.rs` lists the [`formats::FormatReader`]s, which recognize a file by its
 //!   first bytes. One thread reads and decompresses a file on disk (`ahead`), another decodes it; a pipe is read on demand. Readers pass
 //!   each container to `assembler` as it closes, and the assembler writes events into columns at once. No tree is built.
+//! - `annotations`: regions that the program named while it ran.
+//! - `error`: errors of reading a file.
 //!
 //! Nothing in a file is trusted: lengths, memo indexes, nesting, the number of pending values, uses of a record. The limits are constants
 //! with their reasons at the top of each file. `assembler/budget.rs` compares the memory of all records with the bytes read after each

@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_set_is_kept_apart() {
+    fn texts_set_by_the_program_are_kept_separate() {
         assert_eq!(Purpose::strip("vramscope:category=input"), "");
         assert_eq!(Purpose::strip("loader\nworker 3\nvramscope:category=input"), "loader\nworker 3");
         assert_eq!(Purpose::strip("loader\nworker 3"), "loader\nworker 3");
     }
 
     #[test]
-    fn other_texts_say_nothing() {
+    fn texts_without_a_category_have_no_purpose() {
         for text in [
             "",
             "vramscope",

@@ -112,6 +112,11 @@ impl StackTable {
         self.frames.len() * size_of::<FrameId>() + self.ends.len() * (size_of::<usize>() + INDEX_ENTRY)
     }
 
+    /// Returns the number of frames of all stacks together.
+    pub(crate) fn total_frames(&self) -> usize {
+        self.frames.len()
+    }
+
     /// Returns the id of the stack `frames`, innermost frame first. Adds it if it is new.
     pub fn intern(&mut self, frames: &[FrameId]) -> Result<StackId, TableFull> {
         let hash = self.hasher.hash_one(frames);

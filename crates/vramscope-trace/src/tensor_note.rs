@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_describe_nothing() {
+    fn texts_without_a_tensor_note_have_none() {
         for text in ["", "a vramscope-tensor:dtype=x", "vramscope:category=input"] {
             assert_eq!(TensorNote::parse(text), None, "{text}");
             assert_eq!(TensorNote::strip(text), text);

@@ -3,19 +3,72 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{Cancel, Moment, Origin, RecordedAllocation};
 use vramscope_basics::lock;
 use vramscope_report::Names;
 use vramscope_trace::{Category, StackId};
 
-use crate::ViewError;
-use crate::answers::{moment, stack};
 use crate::bits::STRIDE;
-use crate::columns::{Columns, Reply};
+use crate::cached::{AllocationColumn, Among};
+use crate::columns::{Columns, F64s, NONE, Reply, U8s, U32s, moment, stack};
+use crate::conditions::SearchQuery;
 use crate::device::{OpenDevice, Ordered};
-use crate::protocol::{AllocationColumn, Allocations, AllocationsQuery, Among, NONE};
 use crate::recording::OpenRecording;
-use crate::tables;
+use crate::{ViewError, tables};
+
+/// Requests a range of rows of the allocation table.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct AllocationsQuery {
+    pub(crate) search: Option<SearchQuery>,
+    pub(crate) among: Among,
+    pub(crate) sort: AllocationColumn,
+    pub(crate) descending: bool,
+    /// The first row, and the number of rows.
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    /// The index of an allocation whose row is requested.
+    pub(crate) find: Option<usize>,
+}
+
+/// A range of rows of the allocation table.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Allocations<'r> {
+    /// The number of rows in the whole table, and the sum of their bytes.
+    pub(crate) count: usize,
+    pub(crate) bytes: u64,
+    /// The index of the first returned row.
+    pub(crate) first: usize,
+    /// The row of the requested allocation; null if it is not in the table.
+    pub(crate) found_row: Option<usize>,
+    /// The indices of the allocations.
+    pub(crate) id: U32s,
+    pub(crate) address: F64s,
+    /// The number of earlier allocations at the same address.
+    pub(crate) version: U32s,
+    pub(crate) requested: F64s,
+    /// The bytes of its block.
+    pub(crate) bytes_of: F64s,
+    /// The moments after the allocation and after its free.
+    pub(crate) from: U32s,
+    pub(crate) freed: U32s,
+    /// NaN if unknown.
+    pub(crate) from_us: F64s,
+    pub(crate) freed_us: F64s,
+    pub(crate) stack: U32s,
+    pub(crate) tags: U32s,
+    /// Positions in the device's `purposes`.
+    pub(crate) purpose: U8s,
+    /// Positions in `ORIGINS`.
+    pub(crate) origin: U8s,
+    /// The step of the allocation, from 0.
+    pub(crate) step: U32s,
+    /// The innermost annotated region around the allocation: a position in `regions`.
+    pub(crate) region: U32s,
+    pub(crate) regions: Vec<&'r str>,
+}
 
 /// The maximum number of rows in one answer.
 const MOST_ROWS: usize = 100_000;
@@ -249,7 +302,7 @@ impl OpenRecording {
 mod tests {
 
     use super::*;
-    use crate::protocol::SearchQuery;
+    use crate::conditions::SearchQuery;
     use crate::recording::example as open;
 
     fn query(sort: AllocationColumn, descending: bool, among: Among) -> AllocationsQuery {
@@ -306,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_what_is_asked_for() {
+    fn the_table_has_the_requested_columns_and_order() {
         let file = open("leak.pickle");
         let device = &file.devices[0];
         let allocations = &device.history().allocations;
@@ -355,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_texts_are_compared_by_their_values() {
+    fn texts_are_sorted_by_the_values_of_their_numbers() {
         let mut lines = ["b.py:100 f", "B.py:9 f", "a10b", "a9b", "a"];
         lines.sort_by_key(|line| natural(line));
         assert_eq!(lines, ["a", "a9b", "a10b", "B.py:9 f", "b.py:100 f"]);

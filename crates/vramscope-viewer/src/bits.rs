@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_its_numbers() {
+    fn a_bit_set_returns_its_numbers() {
         let bits = Bits::of([3, 9, 200]);
         assert_eq!(bits.numbers().collect::<Vec<_>>(), [3, 9, 200]);
         assert_eq!(

@@ -8,6 +8,8 @@
 //! endian. The page creates typed arrays from the columns without copying (`viewer/src/source/columns.ts`).
 
 use serde::Serialize;
+use vramscope_analysis::Moment;
+use vramscope_trace::StackId;
 
 use crate::ViewError;
 
@@ -95,6 +97,19 @@ impl Columns {
         let head = made(&mut columns);
         Ok(Written { head, columns })
     }
+}
+
+/// Marks a missing value in columns of numbers.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The index of a stack in a column; [`NONE`] without a stack.
+pub(crate) fn stack(id: Option<StackId>) -> u32 {
+    id.map_or(NONE, |s| s.index() as u32)
+}
+
+/// A moment in a column; [`Moment::NEVER`] becomes [`NONE`].
+pub(crate) fn moment(m: Moment) -> u32 {
+    m.index() as u32
 }
 
 #[cfg(test)]

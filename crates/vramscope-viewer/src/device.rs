@@ -3,21 +3,179 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use serde::Serialize;
 use vramscope_analysis::{
-    Counters, Frames, History, IdleMemory, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
+    Counters, Frames, History, IdleMemory, LeakSuspect, Moment, Recorder, RunBetween, Timeline,
     leak_suspects, runs_between,
 };
-use vramscope_report::findings::{phases_told, steps_told};
-use vramscope_report::{Trust, not_followed};
+use vramscope_report::not_followed;
+use vramscope_report::steps::{phases_told, steps_told};
 use vramscope_trace::{Action, Phase};
 
+use crate::ViewError;
 use crate::advice::ADVICE;
 use crate::bits::Bits;
+use crate::cached::AllocationColumn;
+use crate::cached::Among;
+use crate::cached::Pools;
 use crate::conditions::Search;
-use crate::protocol::{self, AllocationColumn, Among, ByKind, Mark, MarkKind, Meaning, Pools, SearchQuery};
-use crate::purposes::PurposesOfDevice;
+use crate::conditions::SearchQuery;
+use crate::purposes::{Purpose, PurposesOfDevice};
 use crate::regions_at::RegionsAt;
-use crate::tags::TagsOfDevice;
+use crate::tags::{Tags, TagsOfDevice};
+
+/// Bytes by kind. Requested bytes are PyTorch's sum over active blocks, so they can exceed the allocated bytes while blocks
+/// wait for other streams.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct ByKind<T> {
+    pub(crate) requested: T,
+    pub(crate) allocated: T,
+    pub(crate) active: T,
+    pub(crate) reserved: T,
+}
+
+/// One device of a file.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Device<'r> {
+    /// Its number in the recording; -1 for the host.
+    pub(crate) device: i64,
+    pub(crate) events: usize,
+    pub(crate) allocations: usize,
+    /// The time of the first event, in microseconds since the Unix epoch; null if events have no times.
+    pub(crate) origin_us: Option<i64>,
+    /// Microseconds from the first event to the last.
+    pub(crate) duration_us: Option<i64>,
+    pub(crate) peaks: ByKind<Peak>,
+    /// Bytes before the first event.
+    pub(crate) start: ByKind<u64>,
+    /// Bytes after the last event.
+    pub(crate) end: ByKind<u64>,
+    /// The number of allocations that were live before recording.
+    pub(crate) preexisting: usize,
+    pub(crate) marks: Vec<Mark>,
+    /// The distinct combinations of tags; allocations and events refer to them by position.
+    pub(crate) tags: &'r [Tags],
+    /// The distinct texts of `tags`.
+    pub(crate) tag_texts: Vec<&'r str>,
+    /// The categories of allocations, which refer to them by position. Null for a long recording before they are computed.
+    pub(crate) purposes: Option<&'r [Purpose]>,
+    /// The steps of the program. Null if it does not repeat itself, and while `purposes` is null.
+    pub(crate) steps: Option<Steps>,
+    /// The phases of steps. Null if none are known, and while `purposes` is null.
+    pub(crate) phases: Option<Phases>,
+    pub(crate) trust: Trust,
+}
+
+/// The categories of a device's memory, and the steps and phases that follow from them.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Meaning<'r> {
+    pub(crate) purposes: &'r [Purpose],
+    pub(crate) steps: Option<Steps>,
+    pub(crate) phases: Option<Phases>,
+}
+
+/// The phases of steps, in order and without overlaps. Lists have one entry per phase.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Phases {
+    /// The sources of the phases, in sentences.
+    pub(crate) told: String,
+    /// A position in `PHASES`.
+    pub(crate) phase: Vec<u8>,
+    /// Whether the phase is inferred, not recorded.
+    pub(crate) is_inferred: Vec<bool>,
+    /// The step, numbered from 0; null outside of all steps.
+    pub(crate) step: Vec<Option<usize>>,
+    /// The moment right before the first event, and the last moment.
+    pub(crate) from: Vec<usize>,
+    pub(crate) to: Vec<usize>,
+    /// The time of the first event, and of the first event after the phase; empty if the recording has no times.
+    pub(crate) from_us: Vec<i64>,
+    pub(crate) to_us: Vec<i64>,
+    /// The peak of allocated bytes, including the moment right before the first event, and the first moment of the peak.
+    pub(crate) peak: Vec<u64>,
+    pub(crate) peak_moment: Vec<usize>,
+    /// The bytes of all blocks allocated in the phase, and their number.
+    pub(crate) allocated: Vec<u64>,
+    pub(crate) allocations: Vec<u64>,
+    /// Allocated bytes after the phase minus those before it.
+    pub(crate) kept: Vec<i64>,
+}
+
+/// The steps of a program that repeats itself, numbered from 0. Lists have one entry per step.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Steps {
+    /// How the step boundaries were found, and how many steps are alike, in sentences.
+    pub(crate) told: String,
+    /// The step with the largest peak; and, among the steps after the first, the one with the median peak (null for fewer than
+    /// three of them).
+    pub(crate) highest: usize,
+    pub(crate) median: Option<usize>,
+    /// Steps whose allocations differ from most steps, in order; empty if fewer than half are alike.
+    pub(crate) unusual: Vec<usize>,
+    /// The first of `unusual` that is neither the first nor the last step. The recording may end within the last.
+    pub(crate) first_unusual: Option<usize>,
+    /// Boundaries on the moment axis: a step has the moments from its entry up to the next entry. One more entry than there are
+    /// steps.
+    pub(crate) bounds: Vec<usize>,
+    /// The same in microseconds; empty if the recording has no times.
+    pub(crate) bounds_us: Vec<i64>,
+    /// The peak of allocated bytes, including the moment right before the step's first event, and the first moment of the peak.
+    pub(crate) peak: Vec<u64>,
+    pub(crate) peak_moment: Vec<usize>,
+    /// The bytes of all blocks allocated in the step, and their number.
+    pub(crate) allocated: Vec<u64>,
+    pub(crate) allocations: Vec<u64>,
+    /// Allocated bytes after the step minus those before it.
+    pub(crate) kept: Vec<i64>,
+}
+
+/// The confidence in a device's numbers, in the wording of the report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Trust {
+    pub(crate) is_exact: bool,
+    /// The verdict in a few words.
+    pub(crate) title: &'static str,
+    /// Why numbers may be inexact, one sentence each; empty if they are exact.
+    pub(crate) doubts: Vec<String>,
+    /// Whether a replay under the recorded settings reproduced the recording, in a sentence.
+    pub(crate) replay: &'static str,
+    /// A sentence if the oldest events were dropped, with advice on how to record them.
+    pub(crate) dropped: Option<String>,
+}
+
+/// The peak of one kind of bytes, and its first moment.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Peak {
+    pub(crate) bytes: u64,
+    pub(crate) moment: usize,
+}
+
+/// An event with a mark on the axis.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Mark {
+    pub(crate) event: usize,
+    pub(crate) time_us: Option<i64>,
+    pub(crate) kind: MarkKind,
+    /// The requested bytes, for an out-of-memory event.
+    pub(crate) bytes: u64,
+}
+
+/// The reason for a mark.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MarkKind {
+    Oom,
+    Snapshot,
+}
 
 /// A prepared search, and the allocations that it matches.
 #[derive(Debug)]
@@ -67,6 +225,14 @@ pub(crate) struct OpenDevice {
 }
 
 impl OpenDevice {
+    pub(crate) fn moment(&self, index: usize) -> Result<Moment, ViewError> {
+        let last = self.timeline.moments() - 1;
+        if index > last {
+            return Err(ViewError::Question(format!("no moment {index}; the last is {last}")));
+        }
+        Ok(Moment::from_index(index))
+    }
+
     pub(crate) fn new(timeline: Timeline, tags: TagsOfDevice, frames: Arc<Frames>) -> Self {
         Self {
             timeline,
@@ -152,15 +318,15 @@ const MOST_MARKS: usize = 1000;
 
 impl OpenDevice {
     /// The first data that the page requests about a device: its peaks, its marks, and the confidence in its numbers.
-    pub(crate) fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
+    pub(crate) fn overview(&self, recorder: Recorder) -> Device<'_> {
         let history = self.history();
         let events = &history.device().events;
         let peaks = self.timeline.peaks();
-        let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
+        let peak = |p: vramscope_analysis::Peak| Peak { bytes: p.bytes, moment: p.moment.index() };
         let overflowed = history.device().overflowed == Some(true);
-        let mut trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
+        let mut trust = vramscope_report::Trust::of(&history.quality, overflowed, recorder, &ADVICE);
         trust.doubts.extend(not_followed(history.trace()));
-        protocol::Device {
+        Device {
             device: history.device().device,
             events: events.len(),
             allocations: history.allocations.len(),
@@ -181,7 +347,7 @@ impl OpenDevice {
             purposes: self.purposes_so_far().map(|p| p.table.as_slice()),
             steps: self.purposes_so_far().and_then(|p| self.steps(&p.steps)),
             phases: self.purposes_so_far().and_then(|p| self.phases(&p.steps)),
-            trust: protocol::Trust {
+            trust: Trust {
                 is_exact: trust.is_exact,
                 title: trust.title,
                 doubts: trust.doubts,
@@ -199,14 +365,14 @@ impl OpenDevice {
     }
 
     /// Converts steps for an answer. `None` if there are none.
-    fn steps(&self, found: &Steps) -> Option<protocol::Steps> {
+    fn steps(&self, found: &vramscope_analysis::Steps) -> Option<Steps> {
         let steps = &found.steps;
         let highest = found.highest()?;
         // A step's moments are those after its events.
         let begins = || steps.iter().map(|s| Moment::after(s.from.index()));
         let end = steps.last().map(|s| Moment::after(s.to.index()));
         let begins_us = begins().filter_map(|begin| self.timeline.time_of(begin));
-        Some(protocol::Steps {
+        Some(Steps {
             told: steps_told(found),
             highest,
             median: found.median(),
@@ -223,12 +389,12 @@ impl OpenDevice {
     }
 
     /// Converts phases for an answer. `None` if there are none.
-    fn phases(&self, found: &Steps) -> Option<protocol::Phases> {
+    fn phases(&self, found: &vramscope_analysis::Steps) -> Option<Phases> {
         let phases = &found.phases;
         let time = |event: usize| self.timeline.time_of(Moment::after(event));
         let last = self.timeline.duration();
         let is_end = |to: Moment| to == self.history().end();
-        Some(protocol::Phases {
+        Some(Phases {
             told: phases_told(phases)?,
             phase: phases.iter().map(|p| phase_number(p.phase)).collect(),
             is_inferred: phases.iter().map(|p| p.told_by.is_inferred()).collect(),

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
-    AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
+    AllocationProperties, Both, By, CallsOf, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
     NodeKind, Origin, Paths, RecordedAllocation, Side, Steps, changed_holders, compared_call_tree,
     holders_among, holders_of_both as of_both,
 };
@@ -12,15 +13,125 @@ use vramscope_report::{Names, Shown, changes};
 use vramscope_trace::{Category, FrameId, PoolId, StackId};
 
 use crate::ViewError;
-use crate::answers::stack;
-use crate::columns::{Columns, Reply};
-use crate::device::{OpenDevice, by_kind};
+use crate::columns::{Columns, F64s, NONE, Reply, U8s, U32s, stack};
+use crate::conditions::SearchQuery;
+use crate::device::{ByKind, OpenDevice, by_kind};
 use crate::hues::hue;
-use crate::protocol::{self, HeldAt, Holders, HoldersOfBothQuery, Live, LiveQuery, NONE, SearchQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
 use crate::tables::{self, category};
-use crate::transforms::{Prepared, WORDS};
+use crate::transforms::{CallTransform, Prepared, WORDS};
+
+/// Requests the live allocations at a moment.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct LiveQuery {
+    pub(crate) moment: usize,
+    #[cfg_attr(test, ts(type = "By"))]
+    pub(crate) by: By,
+    /// The frames that become nodes of the call tree.
+    #[cfg_attr(test, ts(type = "CallsOf"))]
+    pub(crate) calls: CallsOf,
+    /// Whether the innermost calls are the roots of the tree.
+    pub(crate) inverted: bool,
+    /// An earlier moment for comparison.
+    pub(crate) before: Option<usize>,
+    /// A search that marks groups; with `only_found`, only matches are included.
+    pub(crate) search: Option<SearchQuery>,
+    pub(crate) only_found: bool,
+    /// The path of a node of the call tree, from its root: the groups have the allocations of this node alone, or of
+    /// its nearest caller that exists at the moment. A step is the number of a
+    /// frame, or a position in `Calls.words` as -1, -2, ...
+    #[serde(default)]
+    pub(crate) zoom: Vec<i32>,
+    /// Transforms of the call tree.
+    #[serde(default)]
+    pub(crate) transforms: Vec<CallTransform>,
+}
+
+/// The live allocations at a moment. All parts of the answer refer to the same moment.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Live {
+    pub(crate) holders: Holders,
+    pub(crate) calls: Calls,
+    /// Bytes for each of `CATEGORIES`; null before the categories are computed.
+    pub(crate) categories: Option<Vec<u64>>,
+    /// The number of live blocks, the number of matching blocks, and the matching bytes.
+    pub(crate) blocks: usize,
+    pub(crate) found_blocks: usize,
+    pub(crate) found_bytes: u64,
+}
+
+/// Requests groups of the live allocations at one moment of each of two devices.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct HoldersOfBothQuery {
+    pub(crate) moment: usize,
+    #[cfg_attr(test, ts(type = "By"))]
+    pub(crate) by: By,
+    pub(crate) search: Option<SearchQuery>,
+    /// The position of the other file, and of the device in it.
+    pub(crate) other_file: usize,
+    pub(crate) other_device: usize,
+    pub(crate) other_moment: usize,
+}
+
+/// Groups of the live allocations at a moment, most bytes first. In a comparison with another moment or recording, the largest
+/// growth comes first and the largest decrease last.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Holders {
+    /// Identifies each group at any moment of the recording.
+    pub(crate) key: Vec<String>,
+    /// The display name of each group.
+    pub(crate) label: Vec<String>,
+    /// The hue of each group: see [`Groups`](super::groups::Groups).
+    pub(crate) hue: U32s,
+    /// 1 if the group contains matches, at either moment.
+    pub(crate) found: U8s,
+    pub(crate) now: HeldAt,
+    /// The compared moment or recording.
+    pub(crate) before: Option<HeldAt>,
+}
+
+/// The amounts of the groups at a moment.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct HeldAt {
+    pub(crate) moment: usize,
+    pub(crate) counters: ByKind<u64>,
+    pub(crate) bytes: F64s,
+    pub(crate) requested: F64s,
+    /// The number of blocks.
+    pub(crate) count: U32s,
+    /// The stack with the most bytes of each group.
+    pub(crate) stack: U32s,
+}
+
+/// The call tree of the live allocations at a moment, and of those at another. Callers precede callees, largest weight first.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Calls {
+    /// The position of the caller; `NONE` for a root.
+    pub(crate) parent: U32s,
+    /// The frame; `NONE` for a node without a frame.
+    pub(crate) frame: U32s,
+    /// The meaning of a node without a frame: a position in `words`.
+    pub(crate) word: U32s,
+    pub(crate) words: Vec<String>,
+    /// The position in `words` from which they name collapsed frames.
+    pub(crate) first_group: usize,
+    /// The bytes and blocks of the node and its descendants, now and before.
+    pub(crate) bytes: F64s,
+    pub(crate) count: U32s,
+    pub(crate) bytes_before: F64s,
+    pub(crate) count_before: U32s,
+    /// The matching bytes.
+    pub(crate) found: F64s,
+    /// The larger of the bytes now and before, summed from the leaves.
+    pub(crate) weight: F64s,
+}
 
 /// Everything is precomputed per allocation, so queries at any moment compute nothing anew.
 impl AllocationProperties for OpenDevice {
@@ -51,7 +162,7 @@ impl AllocationProperties for OpenDevice {
 }
 
 impl OpenDevice {
-    fn tags_of(&self, allocation: usize) -> &protocol::Tags {
+    fn tags_of(&self, allocation: usize) -> &crate::tags::Tags {
         &self.tags.table[self.tags.allocations[allocation] as usize]
     }
 
@@ -63,7 +174,7 @@ impl OpenDevice {
     }
 }
 
-/// The node at a position of [`protocol::Calls::words`].
+/// The node at a position of [`Calls::words`].
 fn word(position: usize) -> Option<NodeKind> {
     let group = |position: usize| Some(NodeKind::Collapsed(u32::try_from(position).ok()?));
     WORDS.get(position).copied().or_else(|| group(position - WORDS.len()))
@@ -226,7 +337,7 @@ impl OpenRecording {
             Ok::<_, ViewError>(if query.only_found { at.only_found() } else { at })
         };
         let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
-        let calls = Calls { of: query.calls, inverted: query.inverted };
+        let calls = vramscope_analysis::Calls { of: query.calls, inverted: query.inverted };
         let stacks = Both {
             a: before.as_ref().map(|before| before.holders(By::Stack)).unwrap_or_default(),
             b: now.holders(By::Stack),
@@ -260,7 +371,7 @@ impl OpenRecording {
         })
     }
 
-    fn paths<'p>(&'p self, calls: Calls, prepared: &'p Prepared) -> Paths<'p> {
+    fn paths<'p>(&'p self, calls: vramscope_analysis::Calls, prepared: &'p Prepared) -> Paths<'p> {
         let (trace, frames) = (self.session.trace(), self.session.frames());
         Paths { trace, frames, calls, transforms: &prepared.transforms }
     }
@@ -272,7 +383,7 @@ impl OpenRecording {
         prepared: &Prepared,
         stacks: &Both<Vec<Holder>>,
         found: &[Holder],
-    ) -> protocol::Calls {
+    ) -> Calls {
         let at = Both { a: stacks.a.as_slice(), b: stacks.b.as_slice() };
         let nodes = compared_call_tree(paths, at, found);
         let caller = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
@@ -282,7 +393,7 @@ impl OpenRecording {
         };
         let names = self.session.names();
         let groups = (0..prepared.groups.len()).map(|group| NodeKind::Collapsed(group as u32));
-        protocol::Calls {
+        Calls {
             parent: columns.u32(nodes.iter().map(|node| caller(node.parent))),
             frame: columns.u32(nodes.iter().map(|node| frame(node.kind))),
             word: columns.u32(nodes.iter().map(|node| position(node.kind))),
@@ -407,8 +518,10 @@ mod tests {
     use vramscope_analysis::{CallsOf, holders_at};
 
     use super::*;
-    use crate::protocol::{CallTransform, FramesOf, SizeSign};
+    use crate::conditions::SizeSign;
     use crate::recording::example as open;
+    use crate::transforms::CallTransform;
+    use crate::transforms::FramesOf;
 
     #[test]
     fn groups_are_those_of_the_command_at_every_moment() {
@@ -429,13 +542,15 @@ mod tests {
     }
 
     #[test]
-    fn a_zoomed_node_has_the_allocations_of_its_stacks() {
+    fn a_zoom_into_a_node_selects_the_allocations_of_its_stacks() {
         let file = open("training.pickle.zst");
         let history = file.devices[0].history();
         let peak = history.peaks().allocated.moment.index();
         let at = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
         let stacks = at.holders(By::Stack);
-        for calls in [CallsOf::Own, CallsOf::All].map(|of| Calls { of, inverted: of == CallsOf::All }) {
+        for calls in [CallsOf::Own, CallsOf::All]
+            .map(|of| vramscope_analysis::Calls { of, inverted: of == CallsOf::All })
+        {
             let prepared = Prepared::default();
             let paths = file.paths(calls, &prepared);
             let both = Both { a: &[][..], b: stacks.as_slice() };
@@ -464,7 +579,10 @@ mod tests {
         // A frame that the file lacks ends the path.
         assert!(
             Zoom::to(
-                file.paths(Calls { of: CallsOf::Own, inverted: false }, &Prepared::default()),
+                file.paths(
+                    vramscope_analysis::Calls { of: CallsOf::Own, inverted: false },
+                    &Prepared::default()
+                ),
                 &[i32::MAX, 0]
             )
             .path
@@ -507,7 +625,8 @@ mod tests {
             let search = SearchQuery::Transforms { transforms: transforms.clone() };
             let only = DeviceAt::of(&file, 0, peak, Some(&search), &Cancel::default()).unwrap().only_found();
             let prepared = Prepared::of(trace, frames, &transforms).unwrap();
-            let paths = file.paths(Calls { of: CallsOf::All, inverted: false }, &prepared);
+            let paths =
+                file.paths(vramscope_analysis::Calls { of: CallsOf::All, inverted: false }, &prepared);
             let kept = |id: &&usize| {
                 let a = &history.allocations[**id];
                 paths.path(Some(a.origin), a.stack).is_kept
@@ -540,7 +659,7 @@ mod tests {
         for (of, inverted) in [(CallsOf::Own, false), (CallsOf::Python, true), (CallsOf::Python, false)] {
             for before in [vec![], vec![CallTransform::CollapseLibraries { expanded: Vec::new() }]] {
                 let prepared = Prepared::of(file.session.trace(), file.session.frames(), &before).unwrap();
-                let paths = file.paths(Calls { of, inverted }, &prepared);
+                let paths = file.paths(vramscope_analysis::Calls { of, inverted }, &prepared);
                 let nodes = compared_call_tree(paths, Both { a: &[], b: &stacks }, &[]);
                 for node in nodes.iter().step_by(nodes.len() / 6 + 1) {
                     let up = std::iter::successors(Some(node), |node| Some(&nodes[node.parent?]));
@@ -604,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_groups_apart() {
+    fn groups_have_distinct_keys() {
         for example in ["training.pickle.zst", "leak.pickle"] {
             let file = open(example);
             let names = Both { a: file.session.names(), b: file.session.names() };

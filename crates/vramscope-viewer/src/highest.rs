@@ -2,17 +2,46 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
     Both, By, Cancel, GroupPeakChange, GroupsInInterval, group_peaks_of_both, holders_among,
 };
 
 use crate::ViewError;
-use crate::columns::{Columns, Reply};
+use crate::columns::{Columns, NONE, Reply, U32s};
+use crate::conditions::SearchQuery;
 use crate::device::OpenDevice;
-use crate::held::{DeviceMoment, Groups, holders, marks};
-use crate::protocol::{HighestOfBoth, HighestOfBothQuery, NONE, SearchQuery};
+use crate::held::{DeviceMoment, Groups, Holders, holders, marks};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
+
+/// Requests groups of the live allocations in an interval of each of two devices, each group at its own peak.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct HighestOfBothQuery {
+    /// The first and the last moment of the interval.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    #[cfg_attr(test, ts(type = "By"))]
+    pub(crate) by: By,
+    pub(crate) search: Option<SearchQuery>,
+    /// The position of the other file, and of the device in it.
+    pub(crate) other_file: usize,
+    pub(crate) other_device: usize,
+    pub(crate) other_from: usize,
+    pub(crate) other_to: usize,
+}
+
+/// Groups, each with its bytes at its own peak. The moments of `holders` are those of the overall peak.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct HighestOfBoth {
+    pub(crate) holders: Holders,
+    /// The moment of each group's own peak in the first device; `NONE` if it has no bytes there.
+    pub(crate) moment: U32s,
+    /// The same for the other device.
+    pub(crate) other_moment: U32s,
+}
 
 /// Groups of an interval of one device and of an interval of another, each at its own peak.
 pub(crate) fn highest(

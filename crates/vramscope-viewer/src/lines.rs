@@ -3,15 +3,69 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{By, Cancel, Code, HolderKey, Moment, holders_among};
 use vramscope_trace::{FrameId, StackId, StringId};
 
 use crate::ViewError;
-use crate::columns::{Columns, Reply};
+use crate::columns::{Columns, F64s, Reply, U32s};
+use crate::conditions::SearchQuery;
 use crate::device::OpenDevice;
-use crate::protocol::{LineFinding, LineFindingKind, SourceLines, SourceLinesQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
+
+/// Requests the memory of each line of a file, or of each file.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SourceLinesQuery {
+    /// A frame of the file; null: all files.
+    pub(crate) frame: Option<usize>,
+    pub(crate) moment: usize,
+    /// The search whose matches alone count; null: all allocations.
+    pub(crate) only: Option<SearchQuery>,
+}
+
+/// The memory of the lines of a file, by line; or of files, most live bytes first. An allocation counts once for each line and file in its
+/// stack.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct SourceLines {
+    /// A frame of the line or file.
+    pub(crate) frame: U32s,
+    /// The number of the line; 0 for a file.
+    pub(crate) line: U32s,
+    /// Bytes live at the moment.
+    pub(crate) live: F64s,
+    /// The part of these bytes whose allocation the line names, as in tables.
+    pub(crate) own: F64s,
+    /// Bytes and number of all allocations of the recording.
+    pub(crate) allocated: F64s,
+    pub(crate) count: U32s,
+    /// The findings about lines of the file.
+    pub(crate) findings: Vec<LineFinding>,
+}
+
+/// A finding of the report about a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct LineFinding {
+    pub(crate) line: u32,
+    pub(crate) kind: LineFindingKind,
+    /// The position of the leak or of the idle memory in the report, or the rank of the holder, from 1.
+    pub(crate) number: usize,
+    /// Bytes of the finding: retained, idle, or live at the moment.
+    pub(crate) bytes: u64,
+}
+
+/// What a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LineFindingKind {
+    Leak,
+    Idle,
+    Holder,
+}
 
 /// The maximum number of listed files.
 const MOST_FILES: usize = 500;
@@ -176,8 +230,11 @@ impl OpenRecording {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::NONE;
     use crate::columns::Written;
-    use crate::protocol::{FrameField, NONE, SearchQuery, Sought};
+    use crate::conditions::FrameField;
+    use crate::conditions::SearchQuery;
+    use crate::conditions::Sought;
     use crate::recording::example as open;
 
     /// The rows of an answer: line, live, own and allocated bytes, number of allocations.

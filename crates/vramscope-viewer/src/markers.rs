@@ -1,12 +1,33 @@
 //! The markers along a recording, as a list.
 
+use serde::Serialize;
 use vramscope_analysis::{Moment, event_times, region_runs};
 use vramscope_trace::Action;
 
-use crate::answers::moment;
-use crate::columns::{Columns, Reply};
+use crate::columns::{Columns, F64s, Reply, U8s, U32s, moment};
 use crate::device::OpenDevice;
-use crate::protocol::Markers;
+
+/// The kinds of [`Markers`], by position.
+#[cfg(test)]
+pub(crate) const MARKERS: [&str; 4] = ["oom", "snapshot", "step", "region"];
+
+/// The markers along the recording: failed requests and snapshots, then steps, then region runs.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Markers {
+    /// A position in `MARKERS`.
+    pub(crate) kind: U8s,
+    /// The index of the step, or of the run among the regions.
+    pub(crate) number: U32s,
+    /// The moment after its event; for steps and regions, after the first event.
+    pub(crate) moment: U32s,
+    /// Microseconds after the first event; NaN if the recording has no times.
+    pub(crate) time_us: F64s,
+    /// Allocated bytes at that moment.
+    pub(crate) allocated: F64s,
+    /// Bytes of a failed request.
+    pub(crate) requested: F64s,
+}
 
 /// A marker: a position in `MARKERS`, its index within its kind, its moment, and the bytes of a request.
 type Marker = (u8, u32, Moment, u64);

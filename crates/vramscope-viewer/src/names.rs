@@ -3,13 +3,42 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde::Serialize;
 use vramscope_trace::{FrameId, StringId};
 
-use crate::columns::Columns;
-use crate::protocol::{NONE, Names};
+use crate::columns::{Columns, NONE, U8s, U32s};
 use crate::recording::OpenRecording;
 use crate::tables::code;
 use crate::transforms::library;
+
+/// Frames and stacks of a file. Frames refer to the distinct `texts` by position.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Names<'r> {
+    pub(crate) texts: Vec<Cow<'r, str>>,
+    /// For each frame, its file as recorded.
+    pub(crate) file: U32s,
+    /// The file as shortened in reports.
+    pub(crate) short_file: U32s,
+    pub(crate) function: U32s,
+    pub(crate) short_function: U32s,
+    /// The library, by which transforms of the call tree know the frame; `NONE` for the user's code.
+    pub(crate) library: U32s,
+    pub(crate) line: U32s,
+    /// The code classification: a position in `CODES`.
+    pub(crate) code: U8s,
+    /// Stack `i` has the frames from `ends[i - 1]` (0 for the first) up to `ends[i]`, innermost first.
+    pub(crate) ends: U32s,
+    pub(crate) frames: U32s,
+    /// For each stack, the frame that names it: usually the innermost user frame.
+    pub(crate) own: U32s,
+    /// The frames of generated code whose origin is recorded, in order.
+    pub(crate) generated: U32s,
+    /// For each of them, the graph node, as a position in `texts`; `NONE` without a name.
+    pub(crate) node: U32s,
+    /// For each of them, the original lines of the program, as a position in `texts`.
+    pub(crate) original: U32s,
+}
 
 impl OpenRecording {
     /// The names of frames, and the stacks. Each text is sent once and frames refer to it, because a file may give one long

@@ -18,7 +18,7 @@ use vramscope_trace::formats::{self, Recording};
 use crate::ViewError;
 use crate::about::About;
 use crate::columns::{Columns, U8s, Written};
-use crate::protocol::Note;
+use crate::notes::Note;
 
 /// A file of the page.
 struct Asset {

@@ -1,11 +1,38 @@
 //! The first difference between the outlines of two parts of recordings, such as two steps.
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{Both, Cancel, Moment};
 
 use crate::ViewError;
 use crate::device::OpenDevice;
-use crate::protocol::{Parting, PartingQuery};
 use crate::recording::OpenRecording;
+
+/// Requests the first difference between the allocated bytes over an interval of each of two devices.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct PartingQuery {
+    /// The first and the last moment of the interval.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// The position of the other file, and of the device in it.
+    pub(crate) other_file: usize,
+    pub(crate) other_device: usize,
+    pub(crate) other_from: usize,
+    pub(crate) other_to: usize,
+}
+
+/// The first difference between two sequences of changes of the allocated bytes.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Parting {
+    /// The number of changes before the difference.
+    pub(crate) shared: usize,
+    /// Whether there is no difference.
+    pub(crate) is_same: bool,
+    /// The moments right after the first change that differs; null if the interval has no further change.
+    pub(crate) moment: Option<usize>,
+    pub(crate) other_moment: Option<usize>,
+}
 
 /// Compares an interval of one device with an interval of another.
 pub(crate) fn parting(

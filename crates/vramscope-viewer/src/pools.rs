@@ -2,16 +2,57 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_analysis::{Both, Cancel, LifetimeChange, LifetimeChanges, Moment, changed_holders};
+use serde::{Deserialize, Serialize};
+use vramscope_analysis::{Both, By, Cancel, LifetimeChange, LifetimeChanges, Moment, changed_holders};
 use vramscope_report::Names;
 use vramscope_trace::{PoolId, StackId};
 
-use crate::answers::stack;
-use crate::columns::{Columns, Reply};
+use crate::cached::{PoolCourse, PoolPeaks, Pools};
+use crate::columns::{Columns, F64s, Reply, U8s, U32s, moment, stack};
 use crate::device::OpenDevice;
-use crate::held::{DeviceAt, holders};
-use crate::protocol::{PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Pools, Segments};
+use crate::held::{DeviceAt, Holders, holders};
 use crate::recording::OpenRecording;
+use crate::tables::kind;
+
+/// Every reserved range, ordered by its first moment, and the peaks of each pool.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Segments<'r> {
+    pub(crate) address: F64s,
+    pub(crate) bytes: F64s,
+    pub(crate) from: U32s,
+    /// `NONE` if it still exists at the end.
+    pub(crate) to: U32s,
+    pub(crate) tags: U32s,
+    /// A position in `SEGMENT_KINDS`.
+    pub(crate) kind: U8s,
+    /// 1 if the segment is expandable.
+    pub(crate) expandable: U8s,
+    pub(crate) stack: U32s,
+    pub(crate) pools: &'r [PoolPeaks],
+    /// The reserved bytes of each pool over time, default pool first.
+    pub(crate) courses: &'r [PoolCourse],
+}
+
+/// Requests the holders of a pool at a moment.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct PoolQuery {
+    pub(crate) pool: Option<[u64; 2]>,
+    pub(crate) moment: usize,
+    #[cfg_attr(test, ts(type = "By"))]
+    pub(crate) by: By,
+}
+
+/// The holders of a pool.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct PoolHeld {
+    pub(crate) reserved: u64,
+    pub(crate) allocated: u64,
+    /// Groups of the pool's live allocations.
+    pub(crate) holders: Holders,
+}
 
 /// The maximum number of points in a line chart, which is drawn small.
 const MOST_POINTS: usize = 400;
@@ -156,12 +197,33 @@ impl OpenRecording {
     }
 }
 
+impl OpenDevice {
+    pub(crate) fn segments<'p>(&self, pools: &'p Pools) -> Reply<Segments<'p>> {
+        let history = self.history();
+        let mut order: Vec<usize> = (0..history.reserved.len()).collect();
+        order.sort_by_key(|&i| (history.reserved[i].from, history.reserved[i].address));
+        let ranges = || order.iter().map(|&i| &history.reserved[i]);
+        Columns::answer(|columns| Segments {
+            address: columns.sizes(ranges().map(|r| r.address)),
+            bytes: columns.sizes(ranges().map(|r| r.size)),
+            from: columns.u32(ranges().map(|r| moment(r.from))),
+            to: columns.u32(ranges().map(|r| moment(r.to))),
+            tags: columns.u32(order.iter().map(|&i| self.tags.ranges[i])),
+            kind: columns.u8(ranges().map(|r| kind(r.kind))),
+            expandable: columns.u8(ranges().map(|r| r.expandable.into())),
+            stack: columns.u32(ranges().map(|r| stack(r.stack))),
+            pools: &pools.peaks,
+            courses: &pools.courses,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_thinned_line_keeps_its_highest_point_and_its_end() {
+    fn thinning_a_line_keeps_its_peak_and_its_end() {
         let points: Vec<(usize, u64)> = (0..10_000).map(|n| (n, (n as u64 * 7919) % 10_007)).collect();
         let kept = thinned(points.clone());
         assert!(kept.len() <= MOST_POINTS + 1 && kept.is_sorted());

@@ -2,12 +2,22 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use vramscope_analysis::{AllocationCategories, Basis, CATEGORY_RULES, History, Reason, Steps};
 use vramscope_report::because;
 use vramscope_trace::Category;
 
-use crate::protocol::Purpose;
 use crate::tables::category;
+
+/// The category of an allocation, and the evidence for it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Purpose {
+    /// A position in `CATEGORIES`.
+    pub(crate) category: u8,
+    /// A clause about "it".
+    pub(crate) because: String,
+}
 
 /// The categories of allocations, the evidence for them, and the steps of the program.
 #[derive(Debug)]

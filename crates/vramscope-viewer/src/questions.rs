@@ -5,15 +5,37 @@ use vramscope_analysis::{Both, Cancel};
 use vramscope_session::{DiffRequest, ReplayRequest, ReportRequest};
 
 use crate::ViewError;
+use crate::allocation::Allocation;
+use crate::allocations::{Allocations, AllocationsQuery};
 use crate::columns::{Answer, Columns, Written};
-use crate::comparison::compare;
-use crate::device::OpenDevice;
-use crate::held::holders_of_both;
-use crate::highest::highest;
-use crate::parting::parting;
-use crate::protocol::*;
+use crate::comparison::{Comparison, compare};
+use crate::conditions::SearchQuery;
+use crate::device::{Meaning, OpenDevice};
+use crate::events::Events;
+use crate::groups::{Groups, GroupsQuery, Legend, LegendQuery};
+use crate::held::{Holders, HoldersOfBothQuery, Live, LiveQuery, holders_of_both};
+use crate::highest::{HighestOfBoth, HighestOfBothQuery, highest};
+use crate::holes::{HoleSince, Holes};
+use crate::layout::Layout;
+use crate::lines::{SourceLines, SourceLinesQuery};
+use crate::markers::Markers;
+use crate::names::Names;
+use crate::operators::{
+    InFlight, InFlightQuery, OperatorFacts, OperatorLanes, OperatorPicture, OperatorWindow,
+};
+use crate::parting::{Parting, PartingQuery, parting};
+use crate::picture::{Bands, Picture, SpanQuery, WindowQuery};
+use crate::pools::{PoolHeld, PoolQuery, Segments};
 use crate::recording::OpenRecording;
-use crate::what_if::known_gpus;
+use crate::regions::Regions;
+use crate::report::Report;
+use crate::search::Found;
+use crate::search::Place;
+use crate::search::PlaceQuery;
+use crate::search::Specks;
+use crate::search::SpecksQuery;
+use crate::spent::{Spent, SpentQuery};
+use crate::what_if::{KnownGpu, MarkedProgram, Replay, SettingCheck, known_gpus};
 
 /// Declares [`Question`] from a list of queries. Each has the type of its answer, and an expression that computes the answer: its head,
 /// or its head with columns.

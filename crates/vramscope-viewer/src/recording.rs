@@ -2,20 +2,34 @@
 
 use std::sync::{Arc, Mutex};
 
-use vramscope_analysis::{Cancel, IdleMemory, OomExplanation, Timeline, at_once};
-use vramscope_report::{Answers, Names, findings};
-use vramscope_session::{ReportAnswer, ReportRequest, Session};
-use vramscope_trace::formats::Recording;
+use serde::Serialize;
+use vramscope_analysis::{Cancel, Timeline, at_once};
+use vramscope_session::Session;
 use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 
 use crate::ViewError;
 use crate::about::About;
 use crate::advice::ADVICE;
-use crate::device::OpenDevice;
+use crate::device::{Device, OpenDevice};
 use crate::lanes::OpenOperators;
-use crate::protocol::{self, IdleTexts, OomFinding, Report};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
+
+/// One open file.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Recording<'r> {
+    pub(crate) name: &'r str,
+    /// `pickle`, `json` or `log`.
+    pub(crate) format: &'r str,
+    /// `PYTORCH_CUDA_ALLOC_CONF` as it was recorded.
+    pub(crate) conf: Option<&'r str>,
+    /// Names and values of facts about the file, in display order.
+    pub(crate) facts: &'r [(String, String)],
+    /// Names and values of the recorded allocator settings.
+    pub(crate) settings: Vec<(&'static str, String)>,
+    pub(crate) devices: Vec<Device<'r>>,
+}
 
 /// A recording, prepared for queries.
 #[derive(Debug)]
@@ -35,7 +49,12 @@ impl OpenRecording {
     /// Prepares a recording: the history, the lifetimes and the tags of each device, and in parallel the classification of its
     /// frames. `about` has the facts about the file if a page stores the recording in its own format. `None` if the file was
     /// closed in the meantime.
-    pub fn of(name: String, about: Option<About>, recording: Recording, closed: &Cancel) -> Option<Self> {
+    pub fn of(
+        name: String,
+        about: Option<About>,
+        recording: vramscope_trace::formats::Recording,
+        closed: &Cancel,
+    ) -> Option<Self> {
         let about = about.unwrap_or_else(|| About::of(&recording));
         let session = Session::new(name, recording, ADVICE);
         let devices = || {
@@ -64,9 +83,9 @@ impl OpenRecording {
         Ok(serde_json::to_vec(&self.overview())?)
     }
 
-    pub(crate) fn overview(&self) -> protocol::Recording<'_> {
+    pub(crate) fn overview(&self) -> Recording<'_> {
         let trace = self.session.trace();
-        protocol::Recording {
+        Recording {
             name: self.session.name(),
             format: &self.about.format,
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
@@ -74,39 +93,6 @@ impl OpenRecording {
             settings: settings(self.session.recording()),
             devices: self.devices.iter().map(|device| device.overview(self.about.recorder())).collect(),
         }
-    }
-
-    /// The findings of the report for a device.
-    pub(crate) fn report(
-        &self,
-        device: usize,
-        request: ReportRequest,
-        cancel: &Cancel,
-    ) -> Result<Report, ViewError> {
-        let top = request.top.unwrap_or(MOST_HOLDERS);
-        let request = ReportRequest { device: Some(self.number(device)?), ..request };
-        let answer = self.session.report(&request, cancel)?;
-        let (mut ooms, mut best_setting, mut idle, mut referred) = (Vec::new(), None, None, Vec::new());
-        if let ReportAnswer::State(Answers { devices, .. }) = &answer {
-            let (names, conf) = (self.session.names(), findings::recorded_conf(self.session.trace()));
-            for summary in devices {
-                ooms.extend(summary.ooms.iter().map(|oom| OomFinding {
-                    unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
-                    cause: format!(
-                        "{} {}",
-                        findings::oom_verdict(&names, conf, oom),
-                        findings::oom_cause(&names, conf, oom)
-                    ),
-                    pinned: pinned(&names, oom),
-                }));
-                idle = summary.idle.as_ref().map(|of| idle_texts(&names, of, top));
-                referred = summary.referred.iter().take(top).map(|tensor| tensor.allocation).collect();
-                let advice = findings::oom_advice(summary, &ADVICE);
-                best_setting = (!advice.is_empty()).then(|| advice.join(" "));
-            }
-        }
-        let device = first_device(serde_json::to_value(answer.json(Some(top)))?);
-        Ok(Report { device, ooms, best_setting, idle, referred })
     }
 
     /// The index of the device at a position of the page.
@@ -119,37 +105,13 @@ impl OpenRecording {
     }
 }
 
-/// The maximum number of holders in the report. The page itself groups live allocations at any moment.
-const MOST_HOLDERS: usize = 20;
-
-/// The number of lines listed for the free memory that they pin.
-const MOST_PINS: usize = 3;
-
-/// The amount of free memory between blocks, and the lines that pin most of it.
-fn pinned(names: &Names<'_>, oom: &OomExplanation) -> Vec<String> {
-    let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| findings::pin(names, pin));
-    let told = (!oom.pins.lines.is_empty()).then(|| findings::pinned(&oom.pins));
-    told.into_iter().chain(lines).collect()
-}
-
-/// The first `top` findings of idle memory, in sentences.
-fn idle_texts(names: &Names<'_>, idle: &IdleMemory, top: usize) -> IdleTexts {
-    let text =
-        |finding| [findings::idle_line(names, finding).into(), findings::idle_finding(names, idle, finding)];
-    IdleTexts {
-        told: findings::idle_memory(idle),
-        findings: idle.findings.iter().take(top).map(text).collect(),
-        left_out: findings::idle_left_out(idle),
-    }
-}
-
 /// The only device of a JSON report.
 pub(crate) fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
 }
 
 /// All settings of the file, by PyTorch's names.
-fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
+fn settings(recording: &vramscope_trace::formats::Recording) -> Vec<(&'static str, String)> {
     let Some(s) = &recording.trace.settings else { return Vec::new() };
     let recorded = TorchSettings::ALL.iter().filter_map(|setting| {
         let value = match setting.get(&s.recorded)? {

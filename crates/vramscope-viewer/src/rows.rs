@@ -24,7 +24,7 @@ mod tests {
     use super::rows_of;
 
     #[test]
-    fn what_encloses_lies_above_and_what_overlaps_beside() {
+    fn enclosing_spans_are_above_and_overlapping_ones_in_other_rows() {
         let rows = |spans: &[(i64, i64)]| rows_of(spans.iter().copied());
         assert_eq!(rows(&[(0, 100), (10, 50), (20, 30), (60, 70), (100, 110)]), [0, 1, 2, 1, 0]);
         // The second extends beyond the first, and the third beyond the second. An ended interval frees its row.
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_of_a_row_overlap() {
+    fn no_two_spans_of_a_row_overlap() {
         let mut state = 1u64;
         let mut random = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,20 +1,119 @@
 //! The memory that an interval of the recording allocated, freed and retained: grouped, and compared with an earlier interval.
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
-    Amount, Both, By, Cancel, Holder, HolderChange, Interval, IntervalGroup, IntervalGroupChange,
-    IntervalGroups, IntervalTotals, Moment, ProgramPart, RunBetween, Steps, interval_group_changes,
-    interval_groups,
+    Both, By, Cancel, Holder, HolderChange, Interval, IntervalGroup, IntervalGroupChange, IntervalGroups,
+    IntervalTotals, Moment, ProgramPart, RunBetween, Steps, interval_group_changes, interval_groups,
 };
-use vramscope_report::spent as words;
+use vramscope_report::interval as words;
 
 use crate::ViewError;
-use crate::answers::stack;
-use crate::columns::{Columns, Reply};
+use crate::columns::{Columns, F64s, Reply, U32s, stack};
+use crate::conditions::SearchQuery;
 use crate::device::OpenDevice;
 use crate::held::{key, label};
-use crate::protocol::{self, EarlierPart, SpentAmounts, SpentIn, SpentQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
+
+/// Requests the activity between two moments: the events `from..to`.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SpentQuery {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    #[cfg_attr(test, ts(type = "By"))]
+    pub(crate) by: By,
+    /// The search that selects allocations; null for all.
+    pub(crate) search: Option<SearchQuery>,
+    /// The moments of the interval for comparison.
+    pub(crate) before: Option<[usize; 2]>,
+}
+
+/// The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
+/// the largest decrease last.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Spent {
+    /// Identifies each group in any interval of the recording.
+    pub(crate) key: Vec<String>,
+    /// The display name of each group.
+    pub(crate) label: Vec<String>,
+    /// The stack that allocated most of each group.
+    pub(crate) stack: U32s,
+    pub(crate) now: SpentIn,
+    /// The amounts in the compared interval.
+    pub(crate) before: Option<SpentIn>,
+    /// The same interval of the previous step, if this is a step or a region.
+    pub(crate) earlier: Option<EarlierPart>,
+}
+
+/// An interval of the recording, and its amounts.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct SpentIn {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// For example `backward of step 2` or `events 10 to 99`.
+    pub(crate) title: String,
+    /// A summary in one line.
+    pub(crate) headline: String,
+    /// Microseconds from its first event to its last; null without times.
+    pub(crate) lasted_us: Option<i64>,
+    /// The peak of allocated bytes in the interval, and its first moment.
+    pub(crate) highest: u64,
+    pub(crate) highest_moment: usize,
+    /// The amounts of all allocations.
+    pub(crate) all: SpentAmounts,
+    /// The amounts of the allocations that match the search.
+    pub(crate) found: SpentAmounts,
+    /// Bytes of each group.
+    pub(crate) before: F64s,
+    pub(crate) allocated: F64s,
+    pub(crate) freed: F64s,
+    pub(crate) temporary: F64s,
+    pub(crate) survived: F64s,
+    pub(crate) at_highest: F64s,
+    pub(crate) after: F64s,
+    /// The number of blocks that each group allocated.
+    pub(crate) count: U32s,
+}
+
+/// The amounts of allocations in an interval.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct SpentAmounts {
+    /// Live before the first event.
+    pub(crate) before: Amount,
+    pub(crate) allocated: Amount,
+    pub(crate) freed: Amount,
+    /// Live before the first event, and freed.
+    pub(crate) freed_from_before: Amount,
+    /// Allocated and freed.
+    pub(crate) temporary: Amount,
+    /// Allocated and not freed.
+    pub(crate) survived: Amount,
+    /// Live at the peak.
+    pub(crate) at_highest: Amount,
+    /// Live after the last event.
+    pub(crate) after: Amount,
+}
+
+/// Bytes, and their number of blocks.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Amount {
+    pub(crate) bytes: u64,
+    pub(crate) count: u64,
+}
+
+/// An interval of the recording for comparison.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct EarlierPart {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) title: String,
+}
 
 /// An interval of a device's recording, and its amounts.
 struct Part<'d> {
@@ -26,7 +125,7 @@ struct Part<'d> {
 }
 
 impl OpenRecording {
-    pub(crate) fn spent(&self, device: usize, query: &SpentQuery, cancel: &Cancel) -> Reply<protocol::Spent> {
+    pub(crate) fn spent(&self, device: usize, query: &SpentQuery, cancel: &Cancel) -> Reply<Spent> {
         let device = self.device(device)?;
         let matcher = Matcher::of(device, query.search.as_ref(), cancel)?;
         let takes = |id: usize| matcher.as_ref().is_none_or(|matcher| matcher.finds(id));
@@ -53,7 +152,7 @@ impl OpenRecording {
         });
         let names = Both { a: self.session.names(), b: self.session.names() };
         let named: Vec<HolderChange> = changes.iter().map(|change| holder(&change.group)).collect();
-        Columns::answer(|columns| protocol::Spent {
+        Columns::answer(|columns| Spent {
             key: named.iter().map(|group| key(group, &names)).collect(),
             label: named.iter().map(|group| label(group, &names)).collect(),
             stack: columns.u32(changes.iter().map(|change| stack(change.group.stack))),
@@ -96,8 +195,9 @@ impl OpenRecording {
 impl Part<'_> {
     fn columns(&self, columns: &mut Columns, groups: &[IntervalTotals]) -> SpentIn {
         let Self { device, interval, totals, .. } = self;
-        let mut bytes =
-            |of: fn(&IntervalTotals) -> Amount| columns.sizes(groups.iter().map(|totals| of(totals).bytes));
+        let mut bytes = |of: fn(&IntervalTotals) -> vramscope_analysis::Amount| {
+            columns.sizes(groups.iter().map(|totals| of(totals).bytes))
+        };
         let first = device.timeline.time_of(Moment::after(interval.from.index()));
         let last = device.timeline.time_of(interval.to);
         SpentIn {
@@ -123,7 +223,8 @@ impl Part<'_> {
 }
 
 fn amounts(totals: &IntervalTotals) -> SpentAmounts {
-    let amount = |Amount { bytes, count, .. }: Amount| protocol::Amount { bytes, count };
+    let amount =
+        |vramscope_analysis::Amount { bytes, count, .. }: vramscope_analysis::Amount| Amount { bytes, count };
     SpentAmounts {
         before: amount(totals.before),
         allocated: amount(totals.allocated),
@@ -138,7 +239,7 @@ fn amounts(totals: &IntervalTotals) -> SpentAmounts {
 
 /// Converts a group, so that it has the same name and key as the group of live allocations.
 fn holder(group: &IntervalGroup) -> HolderChange {
-    let Amount { bytes, requested, count } = group.totals.allocated;
+    let vramscope_analysis::Amount { bytes, requested, count } = group.totals.allocated;
     let IntervalGroup { origin, stack, .. } = *group;
     let holder = Holder { bytes, requested, count, origin, key: group.key.clone(), stack };
     HolderChange { holders: Both { a: None, b: Some(holder) }, is_function: false, is_marked: false }

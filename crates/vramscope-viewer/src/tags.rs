@@ -2,10 +2,25 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use vramscope_analysis::{History, Origin, RecordedAllocation, for_each_with_pool};
 use vramscope_trace::{PoolId, Purpose, StringId, TensorNote};
 
-use crate::protocol::Tags;
+/// Recorded properties of an allocation or event, besides numbers and the stack. Texts are positions in the device's
+/// `tag_texts`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Tags {
+    pub(crate) stream: u64,
+    /// Null if the recording has no pool ids; (0, 0) is the default pool.
+    pub(crate) pool: Option<[u64; 2]>,
+    /// The path of the module that made the allocation; empty for the outermost module.
+    pub(crate) layer: Option<u32>,
+    /// The category from PyTorch's profiler, in its own words.
+    pub(crate) recorded_category: Option<u32>,
+    pub(crate) compile_context: Option<u32>,
+    pub(crate) user_metadata: Option<u32>,
+}
 
 /// The tag table of a device, and the entries of its allocations and reserved ranges.
 #[derive(Debug, Clone)]

@@ -4,16 +4,21 @@ use vramscope_analysis::By;
 use vramscope_testing::{Declarations, committed};
 use vramscope_trace::{Action, Category, Phase};
 
-use crate::protocol::{
-    MARKERS, NONE, Note, Ranks, Recording, Source, SourceQuery, SqlAnswer, SqlQuery, SqlTables,
-};
+use crate::columns::NONE;
+use crate::markers::MARKERS;
+use crate::notes::Note;
 use crate::questions::Question;
+use crate::ranks::Ranks;
+use crate::recording::Recording;
+use crate::server::source::{Source, SourceQuery};
+use crate::server::sql::{SqlAnswer, SqlQuery, SqlTables};
 use crate::tables::{CODES, ORIGINS, SEGMENT_KINDS, action};
 
-const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
+const HEAD: &str =
+    "// Written by the tests of crates/vramscope-viewer from its structs, the questions in src/questions.rs
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
-import type { ReplayDevice, ReportDevice } from './report';
+import type { ReplayDevice, ReportDevice, ReportSection } from './report';
 import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for \"no such thing\" in columns of numbers. */
@@ -93,7 +98,7 @@ fn the_page_reads_what_is_answered() {
 }
 
 #[test]
-fn actions_are_told_by_their_positions() {
+fn actions_are_numbered_by_position() {
     for (number, &known) in Action::KNOWN.iter().enumerate() {
         assert_eq!(usize::from(action(known)), number);
     }

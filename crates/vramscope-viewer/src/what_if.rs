@@ -1,14 +1,92 @@
 //! Replays a recording under other settings, and on other devices; estimates the effect of changes to the program.
 
-use vramscope_analysis::{Cancel, Mark, MarkedProgram, Moment, Setting, smallest_gpu_for};
+use serde::Serialize;
+use vramscope_analysis::{Cancel, Mark, Moment, Setting, smallest_gpu_for};
 use vramscope_basics::gpus::{self, Gpu};
-use vramscope_report::{ReplayJson, ReplayTrust, estimates, findings};
+use vramscope_report::{ReplayJson, estimates, out_of_memory, replay_sentences};
 use vramscope_session::ReplayRequest;
 
 use crate::ViewError;
 use crate::advice::ADVICE;
-use crate::protocol::{self, KnownGpu, MarkEffect, Replay, SettingCheck};
 use crate::recording::{OpenRecording, first_device};
+
+/// The recording, replayed under its own settings and under others.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Replay {
+    /// The device's part of `vramscope replay --json`.
+    #[cfg_attr(test, ts(type = "ReplayDevice"))]
+    pub(crate) device: serde_json::Value,
+    /// Reserved bytes under each tried setting: moment and bytes, at each change.
+    pub(crate) lines: Vec<Vec<(usize, u64)>>,
+    /// The device size and its source, in a sentence.
+    pub(crate) device_size: String,
+    /// The lower bound for any allocator, and its confidence: two sentences.
+    pub(crate) floors: [String; 2],
+    /// The closest result if nothing fits, in a sentence.
+    pub(crate) nearest: Option<String>,
+    /// The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none.
+    pub(crate) smallest_gpu: Option<String>,
+    pub(crate) trust: ReplayTrust,
+}
+
+/// Whether PyTorch accepts a setting.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct SettingCheck {
+    /// Why PyTorch refuses it; null if it accepts it.
+    pub(crate) refused: Option<String>,
+}
+
+/// A known GPU.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "KnownGpu"))]
+pub(crate) struct KnownGpu {
+    pub(crate) name: &'static str,
+    /// The driver's name for the GPU.
+    pub(crate) driver_name: &'static str,
+    pub(crate) bytes: u64,
+}
+
+/// The estimated effect of changes to parts of the program.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct MarkedProgram {
+    pub(crate) marks: Vec<MarkEffect>,
+    /// The recorded peak of allocated bytes, and the estimated one.
+    pub(crate) recorded_peak: u64,
+    pub(crate) peak: u64,
+    /// The smallest known GPU that has room for each peak and a CUDA context; null if none has.
+    pub(crate) recorded_gpu: Option<KnownGpu>,
+    pub(crate) gpu: Option<KnownGpu>,
+    /// The command that verifies the changes.
+    pub(crate) verify: String,
+}
+
+/// The effect of one change.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct MarkEffect {
+    pub(crate) mark: String,
+    /// The number of changed allocations.
+    pub(crate) allocations: usize,
+    /// Why it changes none, in a sentence; null if it changes some.
+    pub(crate) unchanged: Option<String>,
+}
+
+/// The confidence in a replay, in the wording of the report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct ReplayTrust {
+    /// The verdict in a few words.
+    pub(crate) title: &'static str,
+    /// What the replay reproduced; null if it did not reproduce the recording.
+    pub(crate) reproduced: Option<&'static str>,
+    /// Why the replay is approximate, one sentence each; empty if it is exact.
+    pub(crate) doubts: Vec<String>,
+    /// Further limitations, which apply only to settings other than the recorded ones.
+    pub(crate) what_if_doubts: Vec<String>,
+}
 
 /// The known GPUs, smallest memory first.
 pub(crate) fn known_gpus() -> Vec<KnownGpu> {
@@ -35,7 +113,7 @@ impl OpenRecording {
         device: usize,
         marks: &[String],
         cancel: &Cancel,
-    ) -> Result<protocol::MarkedProgram, ViewError> {
+    ) -> Result<MarkedProgram, ViewError> {
         if marks.len() > MOST_MARKS {
             return Err(ViewError::Question(format!("more than {MOST_MARKS} changes")));
         }
@@ -43,14 +121,15 @@ impl OpenRecording {
             |text: &String| text.parse::<Mark>().map_err(|why| ViewError::Question(format!("{text}: {why}")));
         let marks: Vec<Mark> = marks.iter().map(read).collect::<Result<_, _>>()?;
         let history = self.device(device)?.history();
-        let estimate = MarkedProgram::of(history, self.session.frames(), &marks, cancel);
-        let MarkedProgram { marks: effects, recorded_peak, peak } = estimate.ok_or(ViewError::Unwanted)?;
+        let estimate = vramscope_analysis::MarkedProgram::of(history, self.session.frames(), &marks, cancel);
+        let vramscope_analysis::MarkedProgram { marks: effects, recorded_peak, peak } =
+            estimate.ok_or(ViewError::Unwanted)?;
         let effect = |(mark, allocations): (Mark, usize)| MarkEffect {
             unchanged: (allocations == 0).then(|| estimates::unchanged_mark(&mark)),
             mark: mark.to_string(),
             allocations,
         };
-        Ok(protocol::MarkedProgram {
+        Ok(MarkedProgram {
             marks: effects.into_iter().map(effect).collect(),
             recorded_peak,
             peak,
@@ -75,14 +154,18 @@ impl OpenRecording {
             .iter()
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
-        let trust = ReplayTrust::of(replay, self.session.names().overflowed(replay.device), &ADVICE);
+        let trust = vramscope_report::ReplayTrust::of(
+            replay,
+            self.session.names().overflowed(replay.device),
+            &ADVICE,
+        );
         Ok(Replay {
             lines,
-            device_size: findings::device_size(replay, &ADVICE),
-            floors: findings::floors(replay),
-            nearest: replay.nearest.as_ref().map(findings::nearest),
-            smallest_gpu: replay.smallest_gpu.as_ref().map(findings::smallest_gpu),
-            trust: protocol::ReplayTrust {
+            device_size: replay_sentences::device_size(replay, &ADVICE),
+            floors: replay_sentences::floors(replay),
+            nearest: replay.nearest.as_ref().map(out_of_memory::nearest),
+            smallest_gpu: replay.smallest_gpu.as_ref().map(replay_sentences::smallest_gpu),
+            trust: ReplayTrust {
                 title: trust.title,
                 reproduced: trust.reproduced,
                 doubts: trust.doubts,

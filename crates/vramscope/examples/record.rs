@@ -103,6 +103,7 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
         devices: devices.map(|d| analysis::Summary::of(&recording.trace, d, &frames, &options)).collect(),
         by: None,
         at: None,
+        top: None,
         advice: Advice::default(),
     };
     out.write_all(report(&answers, TextOptions { width: 100, top: 5, full_stacks: false }).as_bytes())?;

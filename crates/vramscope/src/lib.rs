@@ -14,6 +14,8 @@
 //! - `viewer` (feature `viewer`): the page of `vramscope view` and its local server
 //! - `phantom` (feature `phantom`): phantom GPUs, on which programs run without hardware
 //! - `recorder` (feature `recorder`): records any program while it runs
+//! - `fit` (feature `fit`): whether a program fits, and the changes with which it does
+//! - `mcp` (feature `mcp`): a server for assistants
 //! - `fleet` (feature `fleet`): the recordings of all ranks of a job as one
 //! - `export` (feature `export`): recordings in other tools' formats; with the feature `arrow` also as Arrow arrays in memory
 //!
@@ -41,8 +43,12 @@ pub use vramscope_basics::{gpus, units};
 pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;
+#[cfg(all(feature = "fit", unix))]
+pub use vramscope_fit as fit;
 #[cfg(feature = "fleet")]
 pub use vramscope_fleet as fleet;
+#[cfg(feature = "mcp")]
+pub use vramscope_mcp as mcp;
 pub use vramscope_packing as packing;
 #[cfg(feature = "phantom")]
 pub use vramscope_phantom as phantom;

@@ -157,7 +157,7 @@ fn every_name_of_ours_is_there() {
 
 /// Checks that the test above detects wrong names.
 #[test]
-fn names_that_are_not_there_are_noticed() {
+fn the_name_test_detects_wrong_names() {
     let items = public_items();
     let known = |code: &str| items.iter().any(|item| names(&code.split("::").collect::<Vec<_>>(), item));
     for there in [

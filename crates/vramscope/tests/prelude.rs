@@ -189,7 +189,7 @@ impl allocator::StackSource for OneFrame {
 }
 
 #[test]
-fn a_history_is_recorded_and_asked() {
+fn a_history_is_recorded_and_analyzed() {
     let pool = pool();
     pool.set_stack_source(Some(Arc::new(OneFrame)));
     let options = HistoryOptions {
@@ -232,9 +232,10 @@ fn a_history_is_recorded_and_asked() {
         devices: vec![summary],
         by: options.by,
         at: None,
+        top: None,
         advice: report::Advice::default(),
     };
-    let _scripts: ReportJson = ReportJson::new(&answers, None);
+    let _scripts: ReportJson = ReportJson::new(&answers);
     let text = TextOptions { width: 80, top: 3, full_stacks: false };
     assert!(report::report(&answers, text).contains("step"));
     drop(kept);
@@ -286,7 +287,7 @@ impl profiler::Ticker for Ticking {
 }
 
 #[test]
-fn a_source_of_ones_own_is_profiled() {
+fn a_source_of_the_program_is_profiled() {
     let info = profiler::SourceInfo { name: "constant".to_owned(), device_id: None };
     let profiled = GpuMemoryProfiler::with_options(Arc::new(Constant(info)), ProfilerOptions::default());
     let block = profiled.as_ref().unwrap().profile_context("block");
@@ -326,7 +327,7 @@ fn functions_are_profiled_by_the_profiler_of_the_program() {
 }
 
 #[test]
-fn a_pool_is_tracked_and_its_last_moments_are_kept() {
+fn a_pool_is_tracked_and_a_bundle_keeps_its_last_events() {
     let pool = pool();
     let folder = std::env::temp_dir().join(format!("vramscope-prelude-{}", std::process::id()));
     let threshold = Threshold {
@@ -336,7 +337,7 @@ fn a_pool_is_tracked_and_its_last_moments_are_kept() {
     let options = TrackerOptions {
         thresholds: vec![threshold],
         watchdog: Some(profiler::Watchdog::default()),
-        log: Some(profiler::LogFile { path: folder.join("log.csv"), format: profiler::LogFormat::Csv }),
+        log: Some(profiler::LogFile::at(&folder.join("log.csv"))),
         ..TrackerOptions::default()
     };
     fs::create_dir_all(&folder).unwrap();

@@ -178,7 +178,7 @@ fn r#loop(n: u64) -> u64 {
 }
 
 #[test]
-fn what_a_function_returns_is_what_its_caller_gets() {
+fn a_profiled_function_returns_its_result() {
     let block = kept(1000);
     assert_eq!((own(), name().as_str()), ((1024, 0), "kept"));
     drop(block);
@@ -196,7 +196,7 @@ fn what_a_function_returns_is_what_its_caller_gets() {
 
 /// Arguments that a function does not return are freed during the call.
 #[test]
-fn what_a_function_drops_of_its_arguments_counts() {
+fn arguments_freed_by_a_function_count_for_its_call() {
     let [a, b, c, d] = [512, 1024, 1536, 2048].map(|bytes| POOL.malloc(bytes).unwrap());
     assert_eq!(given(a, (b, c), d, "xy"), 3);
     assert_eq!(own(), (0, 512 + 1024 + 1536 + 2048));
@@ -365,7 +365,7 @@ fn same_names(profiler: u64, value: u64, name: u64) -> u64 {
 }
 
 #[test]
-fn names_do_not_clash() {
+fn names_of_the_macro_do_not_clash() {
     of_a_renamed_crate();
     assert_eq!(same_names(1, 2, 3), 6);
     let seen = RefCell::new(0);

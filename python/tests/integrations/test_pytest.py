@@ -95,12 +95,12 @@ def test_sizes_are_read_as_the_command_reads_them():
 
 
 @pytest.mark.parametrize("size", ["", "GiB", "2 GiX", "-1 MB"])
-def test_what_is_no_size(size):
+def test_texts_that_are_no_sizes_are_refused(size):
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(size)
 
 
-def test_nothing_is_imported_where_it_is_not_used(tmp_path):
+def test_the_plugin_imports_nothing_if_it_is_not_used(tmp_path):
     text = """
 import sys
 
@@ -149,7 +149,7 @@ def test_a_baseline_without_a_file_is_refused(tmp_path):
         ),
     ],
 )
-def test_markers_that_are_wrong_say_so(tmp_path, marker, said):
+def test_invalid_markers_fail_with_a_message(tmp_path, marker, said):
     done = run_pytest(tmp_path, text=f"import pytest\n\n@pytest.mark.{marker}\ndef test_it(): pass")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert said in done.stdout
@@ -182,7 +182,7 @@ def test_rises():
 
 
 @pytest.mark.usefixtures("_cuda")
-def test_what_a_failed_test_held_hides_nothing(tmp_path):
+def test_memory_of_a_failed_test_does_not_change_later_limits(tmp_path):
     done = run_pytest(tmp_path, "--vramscope", text=AFTER_A_FAILURE)
     assert "limit_vram_leaks: the test left 4.00 MiB allocated; the limit is 1.00 MiB" in done.stdout, done.stdout
     assert "limit_vram: the test rose 16.00 MiB" in done.stdout

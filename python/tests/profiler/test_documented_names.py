@@ -89,7 +89,7 @@ def test_a_result_and_its_snapshots(device):
     assert ProfileResult.from_dict(json.loads(json.dumps(saved))) == result
 
 
-def test_what_is_not_tracked_is_0(device):
+def test_numbers_that_are_not_tracked_are_0(device):
     profiler = GPUMemoryProfiler(source=device, track_tensors=False, track_cpu_memory=False)
     result = profiler.profile_function(device.malloc, 512)
     assert (result.tensors_created, result.tensors_deleted, result.memory_after.cpu_memory) == (0, 0, 0)
@@ -319,7 +319,7 @@ def test_a_watchdog_by_its_thresholds(device, monkeypatch):
     }
 
 
-def test_a_phase_says_where_it_is(device):
+def test_a_phase_has_its_path_and_its_parent(device):
     tracker = MemoryTracker(source=device, sampling_interval=3600)
     with tracker:
         outer = tracker.enter_phase(" epoch ", metadata={"n": 1})

@@ -245,7 +245,7 @@ def test_devices(device):
     assert GPUMemoryProfiler(device).device == torch.device("cuda:0")
 
 
-def test_devices_that_are_not():
+def test_missing_devices_are_refused():
     for factory in (GPUMemoryProfiler, MemoryTracker):
         with pytest.raises(ValueError, match="Device cuda:99 is not available"):
             factory("cuda:99")
@@ -290,7 +290,7 @@ with profiler.profile_context("a"), vramscope.MemoryTracker(sampling_interval=0.
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_process_goes_on():
+def test_a_forked_process_continues():
     profiler = GPUMemoryProfiler()
     step = profile_function(lambda: 7, name="step", profiler=profiler)
     profiler.start_monitoring(60)
@@ -305,7 +305,7 @@ def test_a_forked_process_goes_on():
     profiler.stop_monitoring()
 
 
-def test_the_device_beside_the_pool_is_told_apart():
+def test_memory_beside_the_pool_is_assigned_to_this_process_or_to_others():
     """The context counts for this process, and another process's memory for that process."""
     source = TorchSource()
     kept = tensor(8)

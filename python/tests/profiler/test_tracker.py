@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import vramscope
-from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFlightRecorderConfig, capture_oom
+from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFlightRecorderConfig, _native, capture_oom
 from vramscope.profiler import GpuProcess, OutsideMemory, classify_oom_exception, hidden_memory
 
 MiB = 1024 * 1024
@@ -26,7 +26,7 @@ def tracker(device):
     return MemoryTracker(source=device, sampling_interval=3600)
 
 
-def test_a_sample_has_the_highest_since_the_one_before(device, tracker):
+def test_a_sample_has_the_peak_since_the_previous_sample(device, tracker):
     device.malloc(70 * MiB)
     with tracker:
         device.free(device.malloc(100 * MiB))
@@ -58,7 +58,7 @@ def test_one_crossing_is_one_alert(device, tracker):
     assert tracker.alert_callbacks == []
 
 
-def test_cache_fills_nothing_and_others_do(device, tracker):
+def test_cached_bytes_do_not_count_for_thresholds_and_other_processes_do(device, tracker):
     with tracker:
         device.free(device.malloc(1000 * MiB))
         tracker._sample()
@@ -67,7 +67,7 @@ def test_cache_fills_nothing_and_others_do(device, tracker):
         device.empty_cache()
         tracker._sample()
         tracker.clear_events()
-        tracker._watched.clear()
+        tracker._rules = _native.Alerts(60.0)
         device.others = 990 * MiB
         tracker._sample()
         assert [alert.event_type for alert in tracker.get_alerts()] == ["critical"]
@@ -111,7 +111,7 @@ def test_thresholds(tracker):
         ({"rank": 4, "world_size": 2}, "rank must be < world_size"),
     ],
 )
-def test_what_cannot_be_is_refused(device, wrong, text):
+def test_invalid_options_are_refused(device, wrong, text):
     with pytest.raises(ValueError, match=text):
         MemoryTracker(source=device, **wrong)
 
@@ -139,7 +139,7 @@ def test_an_alert_callback_that_fails_is_logged(device, tracker, caplog):
     assert "an alert callback failed: no" in caplog.text
 
 
-def test_a_device_that_does_not_answer_ends_nothing(device, tracker, caplog):
+def test_a_failing_device_does_not_end_the_tracker(device, tracker, caplog):
     with tracker:
         device.broken = RuntimeError("gone")
         tracker._monitor._look()
@@ -305,7 +305,7 @@ def test_a_bundle_names_who_else_is_on_the_device(device, tmp_path):
         ((GpuProcess(7, 80), GpuProcess(8, 20)), 0, 20),
     ],
 )
-def test_what_is_outside_is_told_apart_where_the_driver_does(processes, this, others):
+def test_memory_outside_the_pool_is_split_by_process_if_the_driver_knows_it(processes, this, others):
     found = OutsideMemory.of(100, 250, processes, pid=7)
     assert (found.hidden, found.this_process, found.other_processes) == (150, this, others)
     assert found.processes == (processes or ())
@@ -319,7 +319,7 @@ def test_capture_oom_alone(tmp_path, monkeypatch):
     assert json.loads((bundle / "metadata.json").read_text())["context"] == "matmul"
 
 
-def test_a_folder_that_cannot_be_written_hides_nothing(tmp_path, caplog):
+def test_an_unwritable_folder_hides_no_out_of_memory(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path / "file")))
     with pytest.raises(RuntimeError, match="out of memory"), capture_oom(recorder=recorder):
@@ -393,7 +393,7 @@ def test_ranks_are_the_launchers(device, monkeypatch):
     assert MemoryTracker(source=device, rank=0, world_size=2).distributed_identity["local_rank"] == 1
 
 
-def test_what_is_cached_is_not_fragmentation_where_fragments_are_known(device, tracker):
+def test_cached_bytes_are_no_fragmentation_if_fragments_are_known(device, tracker):
     device.malloc(100 * MiB)
     device.reserved = 300 * MiB
     device.others = 200 * MiB
@@ -424,7 +424,7 @@ def test_what_is_cached_is_not_fragmentation_where_fragments_are_known(device, t
         ({}, {"WORLD_SIZE": "8", "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, (2, 2, 4)),
     ],
 )
-def test_what_is_not_given_is_what_the_launcher_says(monkeypatch, device, given, said, identity):
+def test_missing_ranks_come_from_the_launcher(monkeypatch, device, given, said, identity):
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in said.items():

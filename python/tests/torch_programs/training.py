@@ -128,7 +128,7 @@ def gpt(late: bool = False, train: str = "") -> Callable:
 
 def resnet50(begin: Callable[..., None]) -> None:
     # The model used by the phantom GPU programs.
-    sys.path.append(str(Path(__file__).parents[3] / "crates/vramscope-phantom/programs"))
+    sys.path.append(str(Path(__file__).parents[3] / "acceptance/workloads"))
     from resnet50 import ResNet50
 
     model = ResNet50().cuda()

@@ -18,8 +18,8 @@ class Taken(NamedTuple):
     """Bytes that the allocators took from the device."""
 
     def since(self, before: "Taken") -> "Taken":
-        """Returns the bytes taken after `before`."""
-        return Taken(self.used - before.used, self.acquired - before.acquired)
+        """Returns the bytes taken after `before`; 0 if the program has reset PyTorch's statistics since."""
+        return Taken(max(0, self.used - before.used), max(0, self.acquired - before.acquired))
 
 
 class _CumulativeHook(MemoryHook):

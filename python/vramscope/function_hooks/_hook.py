@@ -5,16 +5,24 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NamedTuple, ParamSpec, TextIO, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TextIO, TypedDict, TypeVar
 
-from vramscope import _arguments
+from vramscope import _arguments, _native
 from vramscope.function_hooks import _torch
 from vramscope.function_hooks._counters import Counters, Taken
-from vramscope.function_hooks._report import Total, Unit, write_report
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Hook = TypeVar("Hook", bound="CupyMemoryProfileHook")
+Unit = Literal["B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "auto", "auto_foreach"]
+
+
+class Total(TypedDict):
+    """The sums over all calls of a function."""
+
+    used_bytes: int
+    acquired_bytes: int
+    occurrence: int
 
 
 class Running(NamedTuple):
@@ -213,7 +221,14 @@ class CupyMemoryProfileHook:
         Raises:
             KeyError: `unit` is none of these.
         """
-        write_report(self.summary(), unit, sys.stdout if file is None else file)
+        file = sys.stdout if file is None else file
+        rows = [
+            (name, total["used_bytes"], total["acquired_bytes"], total["occurrence"])
+            for name, total in self.summary().items()
+        ]
+        file.write(_native.function_table(rows, unit))
+        if hasattr(file, "flush"):
+            file.flush()
 
 
 def _name(function: Any) -> str:

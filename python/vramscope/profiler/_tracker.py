@@ -113,8 +113,7 @@ class MemoryTracker:
         self._phases = Phases()
         self._monitor: Monitor | None = None
         self._scope: PeakScope | None = None
-        self._watched: dict[str, _native.AlertState] = {}
-        self._growth = _native.GrowthRate(_GROWTH_WINDOW)
+        self._rules = _native.Alerts(_GROWTH_WINDOW)
         self._last: Reading | None = None
         self._reset_stats()
 
@@ -136,8 +135,7 @@ class MemoryTracker:
             if self.is_tracking:
                 return
             self._scope, self._last = self._book.open(), None
-            self._growth = _native.GrowthRate(_GROWTH_WINDOW)
-            self._watched.clear()
+            self._rules = _native.Alerts(_GROWTH_WINDOW)
             self.stats["tracking_start_time"] = time.time()
             self._add_event("start", 0, "Memory tracking started")
             this = weakref.ref(self)
@@ -234,7 +232,7 @@ class MemoryTracker:
             if not is_critical and percent < critical:
                 text = f"WARNING: Memory usage at {percent:.1f}%"
                 self._alert("warning", "warning", percent, warning, text, found, change)
-        growth = self._growth.update(time.monotonic(), now.allocated)
+        growth = self._rules.growth(now.allocated, time.monotonic())
         if growth is not None:
             text = f"Memory keeps growing: {format_bytes(growth)} per minute"
             self._alert(
@@ -255,7 +253,7 @@ class MemoryTracker:
     def _alert(
         self, name: str, kind: str, value: float, above: float, text: str, metadata: dict[str, Any], change: int
     ) -> bool:
-        turned = self._watched.setdefault(name, _native.AlertState()).update(value, above, time.monotonic())
+        turned = self._rules.update(name, value, above, time.monotonic())
         if turned == "raised":
             self._add_event(kind, change, text, metadata)
         elif turned == "cleared":

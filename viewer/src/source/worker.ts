@@ -1,6 +1,5 @@
 // The engine in workers of the page: nothing leaves the machine, and nothing needs to be installed. One worker answers quick questions.
-// Each slow question has its own worker, which reads the file again, so the page stays responsive, and an unwanted question ends with its
-// worker.
+// A second worker answers slow questions. It reads the file again, so the page stays responsive, and an unwanted question ends with it.
 
 import type { Engine } from './engine';
 import { tooLarge } from './fits';

@@ -6,7 +6,7 @@ import { firstDevice, isOfRanks, ranks, recordings } from './opened';
 
 /**
  * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order. The component of a
- * view is `View` in the file of its name in views/. It stores state in the address with `kept` (kept.ts). Its outermost element has the
+ * view is `View` in `view.tsx` of the folder of its name in views/. It stores state in the address with `kept` (kept.ts). Its outermost element has the
  * class `NAME-view`, for the browser tests.
  */
 const TITLES = {

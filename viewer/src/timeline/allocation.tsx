@@ -1,7 +1,7 @@
 // The details of the selected allocation.
 
 import { purposeFacts, tagFacts, tensorFacts } from '../names/tags';
-import { usesFacts, when } from '../names/uses';
+import { usesFacts, when } from './uses';
 import { ForwardPass, Referrers, StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import type { Allocation, Device } from '../source/source';

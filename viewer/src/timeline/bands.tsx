@@ -3,7 +3,7 @@
 import { momentText } from '../parts/current';
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { highest, paintBands } from '../draw/bands';
+import { highest, paintBands } from './band-shapes';
 import { categoryText } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { useSize } from '../parts/size';

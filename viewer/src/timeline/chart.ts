@@ -2,10 +2,10 @@
 // (draw/pen.ts), so that saved pictures match the screen.
 
 import { BAND_ROW, STEP_ROW, STRIP, regionRow, type Geometry } from '../draw/geometry';
-import type { PlacedNote } from '../draw/notes';
-import { edges } from '../draw/outline';
+import type { PlacedNote } from './note-shapes';
+import { edges } from './outline';
 import { nameOfPhase, phaseRow } from '../draw/phase-row';
-import { stepLabels, stepRows } from '../draw/step-row';
+import { stepLabels, stepRows } from './step-row';
 import type { Pen } from '../draw/pen';
 import { textWidth } from '../draw/text-width';
 import { byteTicks, eventTicks, timeTicks } from '../draw/ticks';

@@ -3,10 +3,10 @@
 import { effect, signal } from '@preact/signals';
 import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt, momentsBetween } from '../draw/hit';
-import { noteAt, placedNotes } from '../draw/notes';
+import { noteAt, placedNotes } from './note-shapes';
 import { shownPicture } from '../draw/shown';
 import { phaseAt } from '../draw/phase-row';
-import { stepAt } from '../draw/step-row';
+import { stepAt } from './step-row';
 import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Range, type Viewport } from '../numbers/scale';
 import { spanAt } from '../numbers/spans';

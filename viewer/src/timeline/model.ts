@@ -3,7 +3,7 @@
 import { computed } from '@preact/signals';
 import { bandRowsOf, type RowsAbove } from '../draw/geometry';
 import { momentAt, overlayValues } from '../draw/hit';
-import { noteRows } from '../draw/notes';
+import { noteRows } from './note-shapes';
 import { restedPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
 import { onlyQuery, query } from '../search/found';

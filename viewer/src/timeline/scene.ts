@@ -2,7 +2,7 @@
 
 import type { Geometry } from '../draw/geometry';
 import { placeOf, rowsBeforeRecording, rowsOf, spanOnAxis } from '../draw/hit';
-import { placedNotes } from '../draw/notes';
+import { placedNotes } from './note-shapes';
 import type { Viewport } from '../numbers/scale';
 import type { Picture } from '../source/source';
 import { selection } from '../state/allocation';

@@ -9,12 +9,12 @@ import { bytesColumn, changeColumn, textColumn, type Column } from '../parts/col
 import { Button, Select, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
-import { MEASURES, rowsOf, type Measure, type SpentRow } from '../parts/spent';
+import { MEASURES, rowsOf, type Measure, type SpentRow } from './spent';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { Facts } from '../parts/tooltip';
 import { query, queryNumber } from '../search/found';
-import { searchOf } from '../search/groups';
+import { searchOf } from './groups';
 import type { Amount, By, Spent, SpentAmounts, SpentIn } from '../source/source';
 import { groupBy } from '../state/grouping';
 import { chooseMoment } from '../state/moves';

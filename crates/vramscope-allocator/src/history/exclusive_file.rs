@@ -23,12 +23,32 @@ pub struct ExclusiveFile {
 }
 
 impl ExclusiveFile {
-    /// Opens the file at `path` and truncates it; creates it if it does not exist. Does not follow a link of another user, unless that user
-    /// is root.
+    /// Opens the file at `path` and truncates it; creates it if it does not exist.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] if another writer has locked the file, which is then left unchanged. Otherwise the system's error.
+    /// [`io::ErrorKind::ResourceBusy`] if another writer has locked the file, which is then left unchanged.
+    /// [`io::ErrorKind::PermissionDenied`] for a link, a file, a pipe or a device of another user who is not root. Otherwise the system's
+    /// error.
     pub fn create(path: &Path) -> io::Result<Self> {
+        Self::open(path, |file| file.set_len(0))
+    }
+
+    /// As [`create`](Self::create), but a file with contents is an error.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if the file is not empty; otherwise as for `create`.
+    pub fn create_new(path: &Path) -> io::Result<Self> {
+        Self::open(path, |file| match file.metadata()?.len() {
+            0 => Ok(()),
+            _ => {
+                let why = "already exists; name another file, or remove it";
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, why))
+            }
+        })
+    }
+
+    /// Opens and locks a file. `prepare` is called with a regular file that is locked and has the name.
+    fn open(path: &Path, prepare: impl Fn(&File) -> io::Result<()>) -> io::Result<Self> {
         for _ in 0..TRIES {
             // Truncate only after locking: the file may belong to another writer.
             let file = vramscope_files::open_log(path)?;
@@ -44,7 +64,7 @@ impl ExclusiveFile {
             }
             // Another file may have taken the name before this one was locked.
             if this.has_its_name() {
-                this.file.set_len(0)?;
+                prepare(&this.file)?;
                 return Ok(this);
             }
         }
@@ -61,6 +81,15 @@ impl ExclusiveFile {
         !self.is_regular || is_at(&self.file, &self.path)
     }
 
+    /// Checks that the path still names this file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if it does not.
+    pub fn check_name(&self) -> io::Result<()> {
+        let why = "the file was removed or replaced while it was written";
+        if self.has_its_name() { Ok(()) } else { Err(io::Error::new(io::ErrorKind::NotFound, why)) }
+    }
+
     /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -75,15 +104,14 @@ impl ExclusiveFile {
     /// their files. Where the file system has hard links, the name is that of a whole file at every moment.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] if the path no longer names `former`; otherwise the system's error. Nothing has changed then.
+    /// [`io::ErrorKind::NotFound`] if the path no longer names `former`; otherwise the system's error. Nothing has changed then. Also
+    /// [`io::ErrorKind::NotFound`] if another user replaced this file before it took the name.
     pub fn take_name(&mut self, former: &mut Self, before: &Path) -> io::Result<()> {
-        if !former.has_its_name() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was renamed, removed or replaced"));
-        }
+        former.check_name()?;
         let name = |path: &Path| path.file_name().map(ToOwned::to_owned).unwrap_or_default();
         vramscope_files::rotate_log(&former.path, &name(&self.path), &name(before))?;
         self.path = std::mem::replace(&mut former.path, before.to_owned());
-        Ok(())
+        self.check_name()
     }
 }
 

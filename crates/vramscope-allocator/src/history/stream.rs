@@ -223,7 +223,7 @@ impl LogFile {
     fn with(&mut self, add: impl FnOnce(&mut Log, &mut WrittenStacks)) {
         let Some(log) = &mut self.log else { return };
         add(log, &mut self.written_stacks);
-        self.error = log.flush().err().or_else(|| lost(log.get_ref()));
+        self.error = log.flush().and_then(|()| log.get_ref().check_name()).err();
         if log.pending() > MOST_UNWRITTEN {
             self.log = None;
         }
@@ -232,16 +232,10 @@ impl LogFile {
     fn finish(&mut self) {
         match self.log.take().map(LogWriter::finish) {
             Some(Err(e)) => self.error = Some(e),
-            Some(Ok(file)) => self.error = lost(&file),
+            Some(Ok(file)) => self.error = file.check_name().err(),
             None => {}
         }
     }
-}
-
-/// Returns an error if the path no longer names the file, so that further writes are lost.
-fn lost(file: &ExclusiveFile) -> Option<io::Error> {
-    let why = "the file was removed or replaced during recording; the recording is not at this path";
-    (!file.has_its_name()).then(|| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
 /// The stacks and sites already in the file.

@@ -67,6 +67,11 @@ pub(crate) struct Site(u64);
 impl Site {
     /// The root of a tree of sites; not an actual site.
     pub(crate) const ROOT: Self = Self(0);
+
+    /// Whether it is a supplied frame, which is never part of the profiler or of Rust's runtime.
+    pub(crate) fn is_supplied(self) -> bool {
+        self.0 & SUPPLIED != 0
+    }
 }
 
 /// The bit that marks the index of a supplied frame. Native addresses in user space never have it.
@@ -121,11 +126,16 @@ impl StackStore {
             catch_unwind(AssertUnwindSafe(|| source.capture(&mut supplied))).ok();
         }
         if source.is_some() && stacks == Stacks::Python {
-            return lock(&self.held).intern_supplied(&supplied, &[]);
+            return self.supplied(&supplied);
         }
         let mut key = None;
         unwind::walk(|addresses| key = lock(&self.held).intern_supplied(&supplied, addresses));
         key
+    }
+
+    /// Stores a stack of supplied frames, innermost first; `None` if it is empty.
+    pub(crate) fn supplied(&self, frames: &[SourceFrame]) -> Option<StackKey> {
+        lock(&self.held).intern_supplied(frames, &[])
     }
 
     /// Returns the sites of a stack, innermost first.
@@ -135,10 +145,10 @@ impl StackStore {
 
     /// Returns the frame of a supplied site, or the address of a native site as `Err`.
     pub(crate) fn meaning(&self, site: Site) -> Result<SourceFrame, u64> {
-        match site.0 & SUPPLIED {
-            0 => Err(site.0),
-            _ => Ok(lock(&self.held).supplied[(site.0 & !SUPPLIED) as usize].clone()),
+        if !site.is_supplied() {
+            return Err(site.0);
         }
+        Ok(lock(&self.held).supplied[(site.0 & !SUPPLIED) as usize].clone())
     }
 }
 

@@ -26,7 +26,7 @@ pub struct StackRecorder {
 
 /// A stack that a [`StackRecorder`] captured. Within one recorder, equal stacks compare equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CapturedStack(StackKey);
+pub struct CapturedStack(pub(crate) StackKey);
 
 impl StackRecorder {
     /// Creates a recorder of native stacks.
@@ -53,7 +53,8 @@ impl StackRecorder {
         let mut frames = Vec::new();
         for site in self.store.sites(stack.0) {
             let all = symbols.frames(&self.store, site);
-            frames.extend(all.iter().filter(|f| !f.is_own() && !f.is_runtime()).cloned());
+            let shown = |f: &&SourceFrame| site.is_supplied() || !f.is_own() && !f.is_runtime();
+            frames.extend(all.iter().filter(shown).cloned());
         }
         frames
     }

@@ -159,7 +159,7 @@ fn hooks_of_the_function_replace_those_of_the_thread() {
 }
 
 #[test]
-fn names_are_taken_once() {
+fn a_second_hook_of_the_same_name_is_refused() {
     let log = Arc::default();
     let (a, again) = (LoggingHook::new("a", &log), LoggingHook::new("a", &log));
     let guard = function::register(a.clone()).unwrap();

@@ -33,7 +33,7 @@ fn a_call_has_all_its_numbers() {
 }
 
 #[test]
-fn memory_from_before_or_outside_is_not_the_calls() {
+fn memory_allocated_before_or_outside_a_call_does_not_count_for_it() {
     let (hook, pool) = (profile(), pool());
     let _guard = function::register(hook.clone()).unwrap();
     let before = pool.malloc(512).unwrap();
@@ -137,7 +137,7 @@ fn an_early_return_ends_the_call() {
 }
 
 #[test]
-fn phases_can_be_told_apart() {
+fn forward_and_backward_calls_have_separate_rows() {
     let (hook, pool) = (profile(), pool());
     let _guard = function::register(hook.clone()).unwrap();
     let f = Function::new("F");
@@ -314,7 +314,7 @@ fn several_hooks_may_be_active_at_once() {
 }
 
 #[test]
-fn threads_count_their_own() {
+fn each_thread_counts_its_own_memory() {
     let (hook, pool) = (profile(), pool());
     let f = Function::new("F");
     f.add_hook(hook.clone(), None).unwrap();

@@ -146,7 +146,7 @@ LinearFunction     5.16GB         0.18GB           2
 }
 
 #[test]
-fn no_calls_are_a_header() {
+fn a_report_without_calls_is_only_a_header() {
     for unit in ["B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "auto", "auto_foreach"] {
         assert_eq!(printed(&profile(), unit), "FunctionName  UsedBytes  AcquiredBytes  Occurrence\n");
     }

@@ -21,7 +21,7 @@ fn on_a_gpu(body: impl Fn(CudaDevice)) {
 }
 
 #[test]
-fn a_machine_without_a_driver_says_so() {
+fn a_missing_driver_is_an_error_with_its_reason() {
     let Err(e) = CudaDevice::count() else {
         return vramscope_testing::skip("no-gpu", "this machine has a driver");
     };
@@ -109,7 +109,7 @@ fn an_event_is_awaited_on_streams_of_its_device() {
 
 /// Two phantom GPUs with exactly known memory use.
 #[test]
-fn a_device_takes_of_its_own_gpu_what_it_is_asked_for() {
+fn a_device_allocates_the_requested_bytes_on_its_own_gpu() {
     on_phantom(2, || {
         let (first, second) = (CudaDevice::open(0).unwrap(), CudaDevice::open(1).unwrap());
         let is = phantom_gpu(1);
@@ -145,7 +145,7 @@ fn a_device_takes_of_its_own_gpu_what_it_is_asked_for() {
 }
 
 #[test]
-fn what_a_driver_refuses_is_told() {
+fn an_error_of_the_driver_names_the_function_and_the_reason() {
     on_phantom(1, || {
         let none = CudaDevice::open(1).unwrap_err().to_string();
         assert_eq!(none, "cuDeviceGet failed: invalid device ordinal");

@@ -255,7 +255,7 @@ fn profiled(file: &Path) {
 }
 
 #[test]
-fn a_child_may_drop_the_calls_and_phases_that_are_open_in_its_parent() {
+fn a_forked_child_may_drop_open_calls_and_phases() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.jsonl");
     parent("profiled", &file);
@@ -273,7 +273,7 @@ fn a_child_may_drop_the_calls_and_phases_that_are_open_in_its_parent() {
 }
 
 #[test]
-fn a_child_may_drop_what_watches_its_parent() {
+fn a_forked_child_may_drop_the_monitors_of_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     parent("watched", &folder.path().join("run.jsonl"));
 }
@@ -291,7 +291,7 @@ fn forking_while_others_allocate_hangs_no_child() {
 }
 
 #[test]
-fn a_child_may_drop_everything_its_parent_has() {
+fn a_forked_child_may_drop_everything_of_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     parent("dropping", &folder.path().join("run"));
 }

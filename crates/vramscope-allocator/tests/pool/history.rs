@@ -40,7 +40,7 @@ fn free_here(allocation: vramscope_allocator::Allocation) {
 }
 
 #[test]
-fn a_pool_says_whether_a_device_of_it_is_recorded() {
+fn a_pool_knows_whether_one_of_its_devices_records_history() {
     let device = || Arc::new(VirtualDevice::with_capacity(1 << 30)) as Arc<dyn Device>;
     let pool = MemoryPool::new(&torch_2_11(), vec![device(), device()]).unwrap();
     assert!(!pool.is_recording_history());
@@ -69,7 +69,7 @@ fn events_are_those_of_pytorch_in_its_order() {
 }
 
 #[test]
-fn context_says_when_a_stack_is_captured() {
+fn the_option_context_decides_which_events_have_stacks() {
     for (context, alloc, free) in [
         (None, None, None),
         (Some(Context::State), None, None),
@@ -96,7 +96,7 @@ fn context_says_when_a_stack_is_captured() {
 }
 
 #[test]
-fn state_keeps_one_event_and_none_drops_everything() {
+fn enabled_state_records_live_blocks_and_no_events() {
     let pool = pool();
     record(&pool, HistoryOptions { enabled: Some(Enabled::State), ..HistoryOptions::default() });
     let block = allocate_here(&pool);
@@ -109,7 +109,7 @@ fn state_keeps_one_event_and_none_drops_everything() {
 }
 
 #[test]
-fn the_ring_keeps_the_newest_events_and_says_that_it_overflowed() {
+fn a_full_ring_keeps_the_newest_events_and_reports_the_overflow() {
     let pool = pool();
     record(&pool, HistoryOptions { max_entries: 3, ..HistoryOptions::default() });
     drop(pool.malloc(1000).unwrap());
@@ -377,7 +377,7 @@ fn a_file_is_not_streamed_to_twice() {
 
 /// Ending the recording of one device leaves the file open for the others.
 #[test]
-fn one_device_stops_and_the_other_goes_on() {
+fn ending_the_recording_of_one_device_leaves_the_other_recording() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.vramscope");
     let devices: Vec<Arc<dyn Device>> =
@@ -426,7 +426,7 @@ fn a_source_that_panics_loses_no_memory() {
 
 /// A device that panics during a free.
 #[test]
-fn marks_that_panic_lose_no_memory() {
+fn a_device_that_panics_in_a_free_loses_no_memory() {
     struct Panics(VirtualDevice);
     impl Device for Panics {
         fn allocate(&self, size: u64) -> Result<u64, vramscope_allocator::DeviceError> {

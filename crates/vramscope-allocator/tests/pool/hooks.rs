@@ -128,7 +128,7 @@ fn a_cached_block_has_no_alloc_callbacks() {
 
 /// `_try_malloc`: one malloc tries the device three times, each time with both callbacks.
 #[test]
-fn out_of_memory_asks_three_times_and_gives_zeros() {
+fn an_out_of_memory_tries_the_device_three_times_and_postprocess_gets_zeros() {
     let (lines, pool) = (Lines::default(), pool_of(4 * MIB));
     let collections = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&collections);
@@ -182,7 +182,7 @@ fn beyond_the_limit_there_are_no_alloc_callbacks() {
 
 /// Only out of memory is tried again (`_try_malloc`: `e.status != errorMemoryAllocation` is raised).
 #[test]
-fn another_error_of_the_device_ends_the_request() {
+fn an_error_other_than_out_of_memory_is_not_retried() {
     struct Broken;
     impl Device for Broken {
         fn allocate(&self, _: u64) -> Result<u64, DeviceError> {
@@ -235,7 +235,7 @@ fn a_name_is_registered_once() {
 
 /// Dropping the guard drops the registry's reference to the hook.
 #[test]
-fn a_removed_hook_is_held_by_nobody() {
+fn dropping_a_guard_releases_its_hook() {
     let hook = Arc::new(Log::new("a", &Lines::default()));
     let guard = register(hook.clone()).unwrap();
     drop(pool_of(MIB * 4).malloc(1).unwrap());
@@ -444,7 +444,7 @@ fn a_free_inside_a_callback_is_seen() {
 
 /// One hook's panic does not hide a free from the others.
 #[test]
-fn every_hook_is_told_of_a_free_whatever_the_others_do() {
+fn a_panic_of_one_hook_hides_no_free_from_the_others() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
     let block = pool.malloc(512).unwrap();
     let _a = register(Arc::new(Log::new("a", &lines).doing("free_pre", || panic!("on purpose")))).unwrap();
@@ -512,7 +512,7 @@ fn debug_print_writes_json_lines_with_cupys_keys() {
 }
 
 #[test]
-fn a_writer_that_fails_ends_the_printing_and_nothing_else() {
+fn a_failing_writer_ends_only_the_printing() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -546,7 +546,7 @@ fn a_pools_hook_is_dropped_with_its_guard() {
 
 /// A hook that is registered for the thread and for the pool runs once.
 #[test]
-fn a_hook_registered_twice_is_told_once() {
+fn a_hook_of_the_thread_and_of_the_pool_runs_once() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
     let hook: Arc<dyn MemoryHook> = Arc::new(Log::new("a", &lines));
     let _pools = pool.register_hook(hook.clone()).unwrap();

@@ -14,7 +14,7 @@ fn pool_of(policy: &Policy, capacity: u64) -> MemoryPool {
 /// `MemoryPool.used_bytes`, `free_bytes`, `total_bytes`, `n_free_blocks`, `free_all_blocks`: a split chunk is released only when all of it
 /// is free.
 #[test]
-fn a_split_chunk_is_given_back_whole() {
+fn a_split_chunk_is_released_when_all_of_it_is_free() {
     let pool = pool_of(&Policy::cupy(), 64 * MIB);
     drop(pool.malloc(4096).unwrap());
     let [a, b] = [1024, 1024].map(|n| pool.malloc(n).unwrap());
@@ -98,7 +98,7 @@ fn child() {
 
 /// `CUPY_GPU_MEMORY_LIMIT`, which CuPy's pools apply when they are created (`_parse_limit_string`), for a pool that opts in.
 #[test]
-fn the_environment_limits_a_pool_that_asks() {
+fn cupy_gpu_memory_limit_applies_to_pools_that_opt_in() {
     for (set, expected) in [
         (None, "[0, 0]"),
         (Some("0"), "[0, 0]"),

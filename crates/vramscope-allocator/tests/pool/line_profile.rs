@@ -66,6 +66,21 @@ fn the_report_of_cupys_documentation() {
     );
 }
 
+/// Frames of the system that starts a thread begin with `_start` too, and a file of vramscope has a folder like this.
+#[test]
+fn a_frame_of_another_language_is_shown_whatever_its_name() {
+    let ((script, hook), pool) = (scripted(), pool());
+    let guard = register(hook.clone()).unwrap();
+    script.at(&[("/home/me/vramscope-engine-demo/src/train.py", 1, "_start_training")]);
+    let block = pool.malloc(512).unwrap();
+    drop((guard, block));
+    assert!(
+        printed(&hook).ends_with("train.py:1:_start_training (512.00B, 512.00B)\n"),
+        "{}",
+        printed(&hook)
+    );
+}
+
 /// `tests/cupy_tests/cuda_tests/memory_hooks_tests/test_line_profile.py`: the pool has a cached block of 1000 bytes. One request uses it,
 /// another needs the device. The depth includes the root.
 #[test]
@@ -94,7 +109,7 @@ fn a_cached_block_is_used_but_not_acquired() {
 
 /// As in CuPy 14, the report contains a line that requests zero bytes.
 #[test]
-fn a_line_that_asks_for_no_bytes_is_shown() {
+fn the_report_has_lines_that_request_zero_bytes() {
     let ((script, hook), pool) = (scripted(), pool());
     let _guard = register(hook.clone()).unwrap();
     let mut kept = Vec::new();
@@ -221,7 +236,7 @@ fn json_and_flame_graph_have_the_same_numbers() {
 }
 
 #[test]
-fn threads_and_devices_are_told_apart() {
+fn threads_and_devices_have_separate_rows() {
     let devices: Vec<Arc<dyn Device>> =
         (0..2).map(|_| Arc::new(VirtualDevice::with_capacity(64 * MIB)) as Arc<dyn Device>).collect();
     let pool = MemoryPool::new(&Policy::cupy(), devices).unwrap();

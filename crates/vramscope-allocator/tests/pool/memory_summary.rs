@@ -86,7 +86,7 @@ fn the_table_is_pytorchs() {
 
 /// A pool with one class of blocks has peaks of that class; blocks of `max_split_size` and more are oversize.
 #[test]
-fn what_can_be_known_is_known() {
+fn the_summary_has_the_peaks_of_the_only_class_of_blocks() {
     let cupy = pool_of(&Policy::cupy(), 64 * MIB);
     drop(cupy.malloc(MIB).unwrap());
     let summary = cupy.memory_summary(false);

@@ -44,7 +44,7 @@ fn planned_requests_have_their_places_in_every_step() {
 }
 
 #[test]
-fn other_requests_follow_the_rules_and_the_plan_goes_on() {
+fn a_request_beside_the_plan_follows_the_rules_and_the_plan_continues() {
     let pool = pool(&torch_2_11(), 64, plan(&[4, 1, 8]));
     let first = pool.malloc(4 * MIB).unwrap();
     let other = pool.malloc(3 * MIB).unwrap();
@@ -60,7 +60,7 @@ fn other_requests_follow_the_rules_and_the_plan_goes_on() {
 
 /// Free pages of the plan are released, and free memory between its blocks serves other requests when nothing else is left.
 #[test]
-fn a_plan_gives_back_its_memory_under_pressure() {
+fn a_plan_releases_its_free_memory_under_pressure() {
     let pool = pool(&torch_2_11(), 22, plan(&[4, 1, 8]));
     drop([4, 1, 8].map(|mib| pool.malloc(mib * MIB).unwrap()));
     assert_eq!(pool.total_bytes(), 14 * MIB);

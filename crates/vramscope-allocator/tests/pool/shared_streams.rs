@@ -287,7 +287,7 @@ fn in_turn() -> (Arc<OrderedDevice>, MemoryPool) {
 }
 
 #[test]
-fn a_step_waits_as_often_as_its_plan_says() {
+fn a_step_waits_as_often_as_its_plan_predicts() {
     let (device, pool) = in_turn();
     let mut addresses = Vec::new();
     for _ in 0..5 {

@@ -82,7 +82,7 @@ fn a_second_writer_is_refused() {
 
 /// Of several recordings that start at the same time, one writes, and all others fail.
 #[test]
-fn of_many_that_begin_at_once_one_writes() {
+fn only_one_of_several_recordings_that_start_at_once_writes() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..20 {
         let file = folder.path().join(format!("{round}"));
@@ -111,7 +111,7 @@ fn of_many_that_begin_at_once_one_writes() {
 
 /// Another process locks the file. Killing that process unlocks it, like ending it.
 #[test]
-fn another_process_is_noticed_and_its_file_is_free_when_it_is_killed() {
+fn a_file_locked_by_another_process_is_free_after_that_process_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run");
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -165,10 +165,7 @@ fn a_file_that_is_replaced_meanwhile_is_an_error() {
         let error = pool.record_memory_history(&end).unwrap_err().to_string();
         assert_eq!(
             error,
-            format!(
-                "{}: the file was removed or replaced during recording; the recording is not at this path",
-                file.display()
-            )
+            format!("{}: the file was removed or replaced while it was written", file.display())
         );
         assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), replaced.then_some("mine"));
     }
@@ -177,7 +174,7 @@ fn a_file_that_is_replaced_meanwhile_is_an_error() {
 /// Devices are not locked.
 #[cfg(unix)]
 #[test]
-fn two_may_write_to_nowhere() {
+fn devices_such_as_dev_null_are_not_locked() {
     let (first, second) = (pool(), pool());
     for pool in [&first, &second] {
         stream_to(pool, Path::new("/dev/null")).unwrap();

@@ -27,7 +27,7 @@ fn take(pool: &MemoryPool) -> Allocation {
 }
 
 #[test]
-fn threads_do_not_share_what_was_freed_on_their_own_streams() {
+fn memory_freed_on_a_per_thread_stream_does_not_serve_other_threads() {
     for policy in [Policy::cupy(), torch_2_11()] {
         let (pool, _) = pool_and_gpu(&policy);
         let freed = take(&pool).address();
@@ -42,7 +42,7 @@ fn threads_do_not_share_what_was_freed_on_their_own_streams() {
 }
 
 #[test]
-fn memory_that_another_thread_frees_goes_back_to_the_stream_it_came_from() {
+fn memory_freed_by_another_thread_returns_to_its_own_stream() {
     let (pool, _) = pool_and_gpu(&Policy::cupy());
     let mine = take(&pool);
     assert_eq!(mine.stream(), PER_THREAD, "the handle that was given");
@@ -142,7 +142,7 @@ fn a_use_on_another_threads_own_stream_is_waited_for() {
 
 /// A recording distinguishes the threads' streams, by numbers that every JSON reader can represent.
 #[test]
-fn recordings_tell_the_threads_apart() {
+fn recordings_distinguish_the_per_thread_streams() {
     let (pool, _) = pool_and_gpu(&torch_2_11());
     pool.record_memory_history(&HistoryOptions::default()).unwrap();
     drop(take(&pool));

@@ -135,7 +135,7 @@ fn a_block_is_not_handed_out_while_another_stream_is_at_work_on_it() {
 
 /// `synchronize_and_free_events`: memory is released to the device after its last use.
 #[test]
-fn another_stream_is_waited_for_before_memory_is_given_back() {
+fn the_pool_waits_for_other_streams_before_it_releases_memory() {
     let device = Busy::new();
     let pool = pool_on(&device);
     let block = pool.malloc(MIB).unwrap();
@@ -152,7 +152,7 @@ fn another_stream_is_waited_for_before_memory_is_given_back() {
 
 /// Dropping the pool waits for streams, and so does dropping a block that outlives it.
 #[test]
-fn another_stream_is_waited_for_when_the_pool_is_gone() {
+fn dropping_the_pool_waits_for_streams() {
     let device = Busy::new();
     let pool = pool_on(&device);
     let [early, late] = [pool.malloc(MIB).unwrap(), pool.malloc(MIB).unwrap()];
@@ -169,7 +169,7 @@ fn another_stream_is_waited_for_when_the_pool_is_gone() {
 
 /// A block that waits for a stream is active but no longer allocated in `memory_summary`, as in PyTorch.
 #[test]
-fn what_waits_is_active_in_the_summary() {
+fn blocks_that_wait_for_a_stream_are_active_in_the_summary() {
     let device = Busy::new();
     let gpus: Vec<Arc<dyn Device>> = vec![Arc::clone(&device) as _];
     let pool = MemoryPool::new(&torch("", TorchRelease::new(2, 11)), gpus).unwrap();

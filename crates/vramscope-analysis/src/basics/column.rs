@@ -76,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_put_in(
+        fn a_column_returns_the_numbers_it_was_made_of(
             mut numbers in prop::collection::vec(prop_oneof![0..9u64, any::<u32>().prop_map(u64::from), any::<u64>()], 0..40),
             unit in 0..12u32,
             odd in any::<bool>(),

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_are_done_once() {
+    fn at_once_runs_both_closures_once() {
         let mut counts = [0, 0];
         let [a, b] = &mut counts;
         assert_eq!(at_once(move || *a += 1, move || *b += 1), ((), ()));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_goes_on_where_the_result_is_waited_for() {
+    fn at_once_passes_on_a_panic() {
         let told = catch_unwind(|| at_once(|| panic!("told"), || ())).unwrap_err();
         assert_eq!(told.downcast_ref::<&str>(), Some(&"told"));
     }

@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_phase_is_known_nothing_is_guessed() {
+    fn no_rule_guesses_a_category_without_a_phase() {
         for freed in
             [UnphasedFree::Within, UnphasedFree::Open(OpenFree::AtEnd), UnphasedFree::Open(OpenFree::Never)]
         {

@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_says_something_of_its_own() {
+    fn no_sign_is_hidden_by_an_earlier_one() {
         for (number, rule) in SIGNS.iter().enumerate() {
             let (file, function) = rule.example;
             let before = &SIGNS[..number];

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_basics::count_steps;
 use vramscope_trace::{FrameId, StackId, StringId, Trace};
 
 use crate::basics::{Both, Side};
@@ -98,15 +99,17 @@ impl CodePlaces {
             });
             lines
         });
-        let is_moved = |function: &Function| match (lines.a.get(function), lines.b.get(function)) {
-            (Some(a), Some(b)) => !a.is_subset(b) && !b.is_subset(a),
-            _ => false,
+        // Each function once, not once for each of its lines.
+        let is_moved = |(function, a): (&Function, &BTreeSet<u32>)| {
+            count_steps(a.len());
+            lines.b.get(function).filter(|b| !a.is_subset(b) && !b.is_subset(a)).map(|_| *function)
         };
+        let moved: HashSet<Function> = lines.a.iter().filter_map(is_moved).collect();
         let mut known: HashMap<(Function, Option<u32>), PlaceId> = HashMap::new();
         let mut this = Self { places: Vec::new(), of_frames: Both::default() };
         for side in Side::BOTH {
             for &(frame, function, line) in functions.of(side) {
-                let line = (!is_moved(&function)).then_some(line);
+                let line = (!moved.contains(&function)).then_some(line);
                 let id = *known.entry((function, line)).or_insert_with(|| {
                     this.places.push(MatchedPlace {
                         file: texts.all[function.file].clone(),
@@ -158,6 +161,7 @@ struct File<'t> {
     in_packages: Option<String>,
     /// The functions and lines of this file in the recording.
     lines: HashSet<(usize, u32)>,
+    functions: HashSet<usize>,
 }
 
 /// Returns the files of the given functions, by number.
@@ -169,8 +173,11 @@ fn files<'t>(coded: Coded<'t>, functions: &[(FrameId, Function, u32)]) -> BTreeM
             path: trace.strings.get(trace.frames.get(id).filename),
             in_packages: (frames.code(id) == Code::Library).then(|| frames.short_path(trace, id)),
             lines: HashSet::new(),
+            functions: HashSet::new(),
         };
-        files.entry(function.file).or_insert_with(of_frame).lines.insert((function.name, line));
+        let file = files.entry(function.file).or_insert_with(of_frame);
+        file.lines.insert((function.name, line));
+        file.functions.insert(function.name);
     }
     files
 }
@@ -182,19 +189,24 @@ fn files<'t>(coded: Coded<'t>, functions: &[(FrameId, Function, u32)]) -> BTreeM
 /// - Two user files must also share the last directory. In two checkouts the file name is enough. In one checkout it is enough if
 ///   one file is a copy of the other: they share half of their lines.
 /// - A file of an installed package and one of a checkout must share the whole path within the package.
+/// - A name that very many files share decides nothing: [`MOST_PAIRS`].
 fn twins(files: &Both<BTreeMap<usize, File<'_>>>, one_checkout: bool) -> HashMap<usize, usize> {
-    let alone = |side: Side| -> Vec<usize> {
+    let alone = |side: Side| {
         let others = files.of(side.other());
-        files.of(side).keys().filter(|number| !others.contains_key(number)).copied().collect()
+        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (&number, file) in files.of(side).iter().filter(|(number, _)| !others.contains_key(number)) {
+            by_name.entry(parts(file.path).next().unwrap_or_default()).or_default().push(number);
+        }
+        by_name
     };
-    let mut left = Both { a: alone(Side::A), b: alone(Side::B) };
-    let mut twins = HashMap::new();
-    if left.a.is_empty() || left.b.is_empty() {
-        return twins;
-    }
+    let alone = Both { a: alone(Side::A), b: alone(Side::B) };
     let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
-    for &a in &left.a {
-        for &b in &left.b {
+    for (name, of_a) in &alone.a {
+        let of_b = alone.b.get(name).map_or(&[][..], Vec::as_slice);
+        if of_a.len() * of_b.len() > MOST_PAIRS {
+            continue;
+        }
+        for (&a, &b) in of_a.iter().flat_map(|a| of_b.iter().map(move |b| (a, b))) {
             let (of_a, of_b) = (&files.a[&a], &files.b[&b]);
             let length = common_end(of_a.path, of_b.path);
             if are_twins(of_a, of_b, length, one_checkout) {
@@ -203,30 +215,43 @@ fn twins(files: &Both<BTreeMap<usize, File<'_>>>, one_checkout: bool) -> HashMap
         }
     }
     pairs.sort_unstable_by_key(|&(length, a, b)| (Reverse(length), a, b));
+    let (mut twins, mut matched) = (HashMap::new(), Both { a: HashSet::new(), b: HashSet::new() });
     for same_length in pairs.chunk_by(|x, y| x.0 == y.0) {
-        let is_left = |&&(_, a, b): &&(usize, usize, usize)| left.a.contains(&a) && left.b.contains(&b);
+        let is_left =
+            |&&(_, a, b): &&(usize, usize, usize)| !matched.a.contains(&a) && !matched.b.contains(&b);
         let open: Vec<_> = same_length.iter().filter(is_left).copied().collect();
+        let mut count: Both<HashMap<usize, usize>> = Both::default();
         for &(_, a, b) in &open {
-            if open.iter().filter(|&&(_, other_a, other_b)| other_a == a || other_b == b).count() == 1 {
-                twins.insert(b, a);
-            }
+            *count.a.entry(a).or_default() += 1;
+            *count.b.entry(b).or_default() += 1;
         }
         for (_, a, b) in open {
-            left.a.retain(|&file| file != a);
-            left.b.retain(|&file| file != b);
+            if count.a[&a] == 1 && count.b[&b] == 1 {
+                twins.insert(b, a);
+            }
+            matched.a.insert(a);
+            matched.b.insert(b);
         }
     }
     twins
 }
 
+/// The largest number of pairs of files with the same name that are compared.
+const MOST_PAIRS: usize = 1 << 14;
+
+/// The parts of a path, last one first.
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.rsplit(['/', '\\'])
+}
+
 /// Returns the number of path parts that the paths share at their ends.
 fn common_end(a: &str, b: &str) -> usize {
-    let parts = |path: &str| path.rsplit(['/', '\\']).map(str::to_owned).collect::<Vec<_>>();
-    parts(a).iter().zip(parts(b)).take_while(|(a, b)| **a == *b).count()
+    parts(a).zip(parts(b)).take_while(|(a, b)| a == b).count()
 }
 
 fn are_twins(a: &File<'_>, b: &File<'_>, common: usize, one_checkout: bool) -> bool {
-    let shares_function = a.lines.iter().any(|(name, _)| b.lines.iter().any(|(other, _)| name == other));
+    count_steps(a.lines.len().min(b.lines.len()));
+    let shares_function = !a.functions.is_disjoint(&b.functions);
     let is_copy = || a.lines.intersection(&b.lines).count() * 2 >= a.lines.len().min(b.lines.len());
     let ends_alike = match (&a.in_packages, &b.in_packages) {
         (None, None) => common >= 2 || (common == 1 && (!one_checkout || is_copy())),

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
+use vramscope_basics::count_steps;
 use vramscope_trace::Category;
 
 use super::code_places::{CodePlace, PlaceId};
@@ -271,9 +272,11 @@ pub(super) fn ask(comparison: &StackComparison) -> Vec<Found> {
     let mut left: Vec<usize> = (0..comparison.rows.len()).collect();
     let mut all = Vec::new();
     for rule in RULES {
-        for mut found in (rule.find)(comparison, &left) {
-            let taken: HashSet<usize> = found.rows.iter().copied().collect();
-            left.retain(|row| !taken.contains(row));
+        let found = (rule.find)(comparison, &left);
+        let taken: HashSet<usize> = found.iter().flat_map(|found| &found.rows).copied().collect();
+        count_steps(left.len());
+        left.retain(|row| !taken.contains(row));
+        for mut found in found {
             found.rows.sort_by_key(|&row| (Reverse(comparison.rows[row].difference().unsigned_abs()), row));
             all.push(found);
         }
@@ -363,7 +366,13 @@ fn another_type(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let (a, b) = (sizes(Side::A), sizes(Side::B));
     // With different layers, sizes grow by different factors; with a different data type, all grow by the same.
     let all_by = |&factor: &f64| {
-        let from = |size: u64| a.iter().any(|&was| alike(was as f64 * factor, size as f64));
+        // If any size is alike, then one of the two nearest.
+        let from = |size: u64| {
+            count_steps(1);
+            let was = (size as f64 / factor) as u64;
+            let nearest = a.range(..=was).next_back().into_iter().chain(a.range(was..).find(|&&of| of > was));
+            nearest.into_iter().any(|&was| alike(was as f64 * factor, size as f64))
+        };
         let is_larger = b.iter().filter(|&&size| from(size)).count();
         a != b && a.len() >= SEVERAL && is_larger as f64 >= ALMOST_ALL * b.len() as f64
     };

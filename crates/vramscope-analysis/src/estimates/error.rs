@@ -2,8 +2,8 @@
 
 use super::EstimatedChange;
 
-/// The errors of the estimates of one change, measured by `check_estimates.py`. An error is the estimated peak of allocated bytes minus that
-/// of a run of the changed program, in percent of the latter.
+/// The errors of the estimates of one change, measured by `acceptance/run.py estimates`. An error is the estimated peak of allocated bytes
+/// minus that of a run of the changed program, in percent of the latter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EstimateError {
     /// Number of measured programs.

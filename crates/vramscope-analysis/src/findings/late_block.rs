@@ -5,6 +5,7 @@
 //! `c10/cuda/CUDACachingAllocator.cpp`). Then it asks the device again, but does not look for a block again. So a block that became free
 //! in between may fit but serve nothing, and the same request succeeds right after the failure (pytorch/pytorch#189504).
 
+use vramscope_basics::count_steps;
 use vramscope_trace::{Action, StackId};
 
 use super::fragmentation::Request;
@@ -60,8 +61,12 @@ impl<'h> Waited<'h> {
 
     /// The bytes that waited, in the layout after the request.
     pub(super) fn pending(&self, layout: &Layout<'_>, request: Request) -> Pending {
+        // By address, and apart from each other.
         let usable = self.usable(layout, request);
-        let is_fitting = |a: &&RecordedAllocation| usable.iter().any(|free| free.contains(a.address));
+        let is_fitting = |a: &&RecordedAllocation| {
+            let before = usable.partition_point(|free| free.address <= a.address).checked_sub(1);
+            before.is_some_and(|i| usable[i].contains(a.address))
+        };
         let late = self.history.allocations.iter().filter(|_| !usable.is_empty()).filter(|a| self.is_late(a));
         let counters = layout.counters();
         Pending {
@@ -70,13 +75,10 @@ impl<'h> Waited<'h> {
         }
     }
 
-    /// The free blocks that can serve the request, smallest first.
+    /// The free blocks that can serve the request, by address.
     fn usable(&self, layout: &Layout<'_>, request: Request) -> Vec<FreeBlock> {
         let free = layout.free_blocks().into_iter();
-        let mut usable: Vec<_> =
-            free.filter(|free| request.cannot_use(free, &self.history.policy).is_none()).collect();
-        usable.sort_by_key(|free| (free.size, free.address));
-        usable
+        free.filter(|free| request.cannot_use(free, &self.history.policy).is_none()).collect()
     }
 }
 
@@ -85,7 +87,7 @@ impl LateBlock {
     pub(super) fn of(waited: &Waited<'_>, layout: &Layout<'_>, request: Request) -> Option<Self> {
         let &Waited { history, event, .. } = waited;
         let moment = layout.moment();
-        let late: Vec<&RecordedAllocation> = history
+        let mut late: Vec<&RecordedAllocation> = history
             .allocations
             .iter()
             .filter(|a| (a.is_active_at(moment) && !a.is_allocated_at(moment)) || waited.is_late(a))
@@ -93,11 +95,17 @@ impl LateBlock {
         if late.is_empty() {
             return None;
         }
-        let inside =
-            |block: &FreeBlock| late.iter().filter(|a| block.contains(a.address)).collect::<Vec<_>>();
-        let usable = waited.usable(&layout.once_waited(), request);
+        late.sort_by_key(|a| a.address);
+        let inside = |block: &FreeBlock| {
+            let first = late.partition_point(|a| a.address < block.address);
+            let parts = late[first..].chunk_by(|_, next| block.contains(next.address)).next();
+            count_steps(1 + parts.map_or(0, <[_]>::len));
+            parts.filter(|parts| block.contains(parts[0].address)).unwrap_or_default()
+        };
+        let mut usable = waited.usable(&layout.once_waited(), request);
+        usable.sort_by_key(|free| (free.size, free.address));
         let (block, parts) =
-            usable.into_iter().map(|block| (block, inside(&block))).find(|(_, parts)| !parts.is_empty())?;
+            usable.iter().map(|block| (*block, inside(block))).find(|(_, parts)| !parts.is_empty())?;
         let freed = parts.iter().filter_map(|a| a.freed.event()).max()?;
         let events = &history.device().events;
         let is_served = |&e: &usize| {

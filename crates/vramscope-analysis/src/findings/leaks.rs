@@ -23,11 +23,12 @@
 //! Nor are the results of captured CUDA graphs a leak: each capture retains them for its replays.
 
 use hashbrown::HashMap;
+use vramscope_basics::count_steps;
 use vramscope_trace::{Action, FrameId, StackId};
 
 use crate::categories::{AllocationCategories, StackIterations};
 use crate::groups::{graph_pools, pools_of};
-use crate::history::{History, Moment, RecordedAllocation};
+use crate::history::{History, Moment, Origin, RecordedAllocation};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
 
@@ -81,6 +82,23 @@ impl LeakSuspect {
         let is_its_own = a.stack.is_some_and(|stack| self.stacks.binary_search(&stack).is_ok());
         is_its_own && !a.is_preexisting() && a.to > self.end
     }
+}
+
+/// Returns the indices of the allocations that each of `suspects` retains, in order. The suspects must belong to the same run.
+pub(crate) fn retained(history: &History, suspects: &[LeakSuspect]) -> Vec<Vec<usize>> {
+    let mut retained = vec![Vec::new(); suspects.len()];
+    count_steps(history.allocations.len());
+    let Some(end) = suspects.first().map(|suspect| suspect.end) else { return retained };
+    // No two suspects share a stack.
+    let stacks =
+        suspects.iter().enumerate().flat_map(|(i, suspect)| suspect.stacks.iter().map(move |&s| (s, i)));
+    let by_stack: HashMap<StackId, usize> = stacks.collect();
+    for (id, a) in history.allocations.iter().enumerate().filter(|(_, a)| !a.is_preexisting() && a.to > end) {
+        if let Some(&suspect) = a.stack.and_then(|stack| by_stack.get(&stack)) {
+            retained[suspect].push(id);
+        }
+    }
+    retained
 }
 
 /// Counts of one stack so far, with its fewest live allocations in each window.
@@ -384,10 +402,11 @@ pub(crate) fn drop_results_of_graphs(history: &History, suspects: &mut Vec<LeakS
         return;
     }
     let graphs = graph_pools(history, |id| pools[id]);
+    let mut retained = retained(history, suspects).into_iter();
     suspects.retain(|suspect| {
-        let kept = history.allocations.iter().zip(&pools).filter(|(a, _)| suspect.keeps(a));
-        let of_graphs = kept.filter(|(_, pool)| pool.is_some_and(|pool| graphs.contains(&pool)));
-        of_graphs.map(|(a, _)| a.size).sum::<u64>() < suspect.kept_bytes.div_ceil(2)
+        let kept = retained.next().unwrap_or_default().into_iter();
+        let of_graphs = kept.filter(|&id| pools[id].is_some_and(|pool| graphs.contains(&pool)));
+        of_graphs.map(|id| history.allocations[id].size).sum::<u64>() < suspect.kept_bytes.div_ceil(2)
     });
 }
 
@@ -397,16 +416,19 @@ pub(crate) fn drop_made_once(
     categories: &AllocationCategories,
     suspects: &mut Vec<LeakSuspect>,
 ) {
-    suspects.retain(|suspect| {
-        passes(history, categories.iterations(), suspect).is_none_or(|n| n >= FEWEST_PASSES)
+    let mut retained = retained(history, suspects).into_iter();
+    suspects.retain(|_| {
+        let kept = retained.next().unwrap_or_default();
+        passes(history, categories.iterations(), &kept).is_none_or(|n| n >= FEWEST_PASSES)
     });
 }
 
-/// Returns the number of passes that made the blocks that `suspect` retains; `None` if some were made outside all passes.
-fn passes(history: &History, iterations: &StackIterations, suspect: &LeakSuspect) -> Option<usize> {
+/// Returns the number of passes that made these allocations; `None` if some were made outside all passes.
+fn passes(history: &History, iterations: &StackIterations, kept: &[usize]) -> Option<usize> {
     let mut count = 0;
     let mut last = None;
-    for a in history.recorded().filter(|a| suspect.keeps(a)) {
+    count_steps(kept.len());
+    for a in kept.iter().map(|&id| &history.allocations[id]).filter(|a| a.origin == Origin::Recorded) {
         let pass = iterations.pass_at(u32::try_from(a.from.event()?).ok()?)?;
         if last != Some(pass) {
             count += 1;
@@ -419,18 +441,22 @@ fn passes(history: &History, iterations: &StackIterations, suspect: &LeakSuspect
 impl Steps {
     /// Sets how many bytes each leak retains per step ([`LeakSuspect::kept_per_step`]).
     pub fn measure_leaks(&self, history: &History, leaks: &mut [LeakSuspect]) {
-        // All leaks belong to the same run.
-        let Some(end) = leaks.first().map(|leak| leak.end).filter(|_| !self.steps.is_empty()) else { return };
-        let kept: Vec<&RecordedAllocation> = history.allocations.iter().filter(|a| a.to > end).collect();
-        for leak in leaks {
-            let mut made = vec![0; self.steps.len()];
-            for a in kept.iter().filter(|a| leak.keeps(a)) {
+        if self.steps.is_empty() {
+            return;
+        }
+        for (kept, leak) in retained(history, leaks).into_iter().zip(leaks) {
+            let mut made: HashMap<usize, u64> = HashMap::new();
+            for a in kept.into_iter().map(|id| &history.allocations[id]) {
                 if let Some(step) = self.made_in(a) {
-                    made[step] += a.size;
+                    *made.entry(step).or_default() += a.size;
                 }
             }
+            let mut made: Vec<u64> = made.into_values().collect();
             made.sort_unstable();
-            leak.kept_per_step = Some(made[(made.len() - 1) / 2]);
+            // The median of all steps; the others come first.
+            let others = self.steps.len() - made.len();
+            let median = ((self.steps.len() - 1) / 2).checked_sub(others).map_or(0, |i| made[i]);
+            leak.kept_per_step = Some(median);
         }
     }
 }

@@ -28,12 +28,12 @@ pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, larges
 pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
 pub use ineffective_advice::IneffectiveAdvice;
 pub use late_block::LateBlock;
-pub(crate) use leaks::{ActiveRange, drop_made_once, drop_results_of_graphs, falls_back};
+pub(crate) use leaks::{ActiveRange, drop_made_once, drop_results_of_graphs, falls_back, retained};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub(crate) use oom_causes::{Failing, Inside, OWN_CONTEXT, Pending};
 pub use oom_causes::{OomCause, OomCauseKind, OomCauses};
 pub(crate) use out_of_memory::is_at_limit;
-pub use out_of_memory::{OomExplanation, ooms};
+pub use out_of_memory::{FailedRequest, OomExplanation, UnexplainedOoms, ooms};
 pub use pins::{Pin, Pins};
 pub use referrers::{ReferredTensor, referred_tensors, tensor_text};
 pub(crate) use stranded::stranded_cache;

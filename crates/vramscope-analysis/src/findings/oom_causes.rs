@@ -143,9 +143,12 @@ impl OomCauses {
     /// Adds a cause or replaces the one of the same kind. A cause of zero bytes is removed.
     pub(crate) fn put(&mut self, cause: OomCause) {
         self.all.retain(|other| other.kind != cause.kind);
-        if cause.bytes > 0 {
-            self.all.push(cause);
-        }
+        self.add([cause]);
+    }
+
+    /// Adds causes of further kinds, except those of zero bytes.
+    pub(crate) fn add(&mut self, causes: impl IntoIterator<Item = OomCause>) {
+        self.all.extend(causes.into_iter().filter(|cause| cause.bytes > 0));
         self.all.sort_by_key(|cause| {
             let class = if cause.is_decisive { cause.kind.class() } else { u8::MAX };
             (class, Reverse(cause.bytes), cause.kind)

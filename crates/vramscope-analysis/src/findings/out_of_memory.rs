@@ -70,16 +70,63 @@ impl OomExplanation {
 /// Number of out-of-memory events that are explained one by one; a program that catches them may have thousands.
 const MOST_EXPLAINED: usize = 20;
 
-/// Explains the first twenty out-of-memory events of a recording, oldest first, and returns the number of further ones.
+/// A failed request without an explanation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedRequest {
+    /// The event index.
+    pub event: usize,
+    /// Time in microseconds since the Unix epoch, if recorded.
+    pub time_us: Option<i64>,
+    /// The request, in bytes after rounding.
+    pub bytes: u64,
+    /// Free bytes of the device, as reported to the allocator; `None` if they were not recorded.
+    pub device_free: Option<u64>,
+}
+
+/// The out-of-memory events after those that [`ooms`] explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnexplainedOoms {
+    /// Number of events.
+    pub count: usize,
+    /// The first of them.
+    pub first: FailedRequest,
+    /// The last of them.
+    pub last: FailedRequest,
+    /// The largest request; the first one among equals.
+    pub largest: FailedRequest,
+}
+
+impl UnexplainedOoms {
+    /// Summarizes the events with these indices; `None` if there are none.
+    fn of(history: &History, mut unexplained: impl Iterator<Item = usize>) -> Option<Self> {
+        let events = &history.device().events;
+        let request = |event: usize| {
+            let e = events.get(event);
+            FailedRequest { event, time_us: e.time_us, bytes: e.size, device_free: e.device_free() }
+        };
+        let first = request(unexplained.next()?);
+        let mut all = Self { count: 1, first, last: first, largest: first };
+        for failed in unexplained.map(request) {
+            all.count += 1;
+            all.last = failed;
+            if failed.bytes > all.largest.bytes {
+                all.largest = failed;
+            }
+        }
+        Some(all)
+    }
+}
+
+/// Explains the first twenty out-of-memory events of a recording, oldest first, and summarizes further ones.
 ///
 /// The causes are only those that the allocator's state shows. [`Summary`](crate::Summary) also weighs leaks, and replays the
 /// first failure without single settings.
-pub fn ooms(history: &History, frames: &Frames) -> (Vec<OomExplanation>, usize) {
+pub fn ooms(history: &History, frames: &Frames) -> (Vec<OomExplanation>, Option<UnexplainedOoms>) {
     let actions = history.device().events.actions().iter().enumerate();
-    let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
+    let mut events = actions.filter(|&(_, &action)| action == Action::Oom).map(|(event, _)| event);
     let explained =
         events.by_ref().take(MOST_EXPLAINED).map(|event| explain(history, frames, event)).collect();
-    (explained, events.count())
+    (explained, UnexplainedOoms::of(history, events))
 }
 
 fn explain(history: &History, frames: &Frames, event: usize) -> OomExplanation {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
+use vramscope_basics::count_steps;
 use vramscope_engine::Policy;
 use vramscope_trace::{
     Action, Block, BlockState, DeviceTrace, OtherAllocator, Segment, SegmentKind, StackId, TagsId, Trace,
@@ -360,7 +361,8 @@ impl History {
 
     /// Returns the recorded allocations in the order of their events.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = &RecordedAllocation> {
-        self.allocations.iter().filter(|a| a.origin == Origin::Recorded)
+        let all = self.allocations.iter().inspect(|_| count_steps(1));
+        all.filter(|a| a.origin == Origin::Recorded)
     }
 
     /// Whether frees have their own stacks: at least one free has a different stack than its allocation. In a history that
@@ -398,7 +400,8 @@ impl History {
 
     /// Returns the allocations that are allocated at `moment`.
     pub(crate) fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &RecordedAllocation> {
-        self.allocations.iter().filter(move |a| a.is_allocated_at(moment))
+        let all = self.allocations.iter().inspect(|_| count_steps(1));
+        all.filter(move |a| a.is_allocated_at(moment))
     }
 
     /// Pairs each free with its allocation by address. Returns the latest allocation at each address.

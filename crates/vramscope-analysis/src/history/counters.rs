@@ -1,5 +1,7 @@
 //! The byte counters over time.
 
+use vramscope_basics::count_steps;
+
 use super::allocations::{History, RecordedAllocation};
 use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::Moment;
@@ -88,6 +90,7 @@ impl History {
         }
         let reserved = LifetimeChanges::of(self.reserved.iter().map(|r| (r.from, r.to, r.size)));
         let events = self.device().events.len();
+        count_steps(events);
         let mut walk = Walk { history: self, events, now, next: 0, unrecorded: 0, reserved };
         walk.reserve_until(Moment::START);
         walk

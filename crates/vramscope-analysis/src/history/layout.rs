@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use vramscope_basics::count_steps;
 use vramscope_trace::{PoolId, SegmentKind};
 
 use super::allocations::{History, RecordedAllocation};
@@ -73,6 +74,7 @@ impl<'h> Layout<'h> {
             let ranges = history.reserved.iter().filter(|r| r.lives_at(moment)).collect();
             Self { moment, allocations, ranges, active: Vec::new() }
         });
+        count_steps(allocations.len() + history.reserved.len());
         for (id, a) in (0..).zip(allocations) {
             for layout in layouts.iter_mut().filter(|l| a.is_active_at(l.moment)) {
                 layout.active.push(id);

@@ -85,7 +85,7 @@ mod tests {
     use crate::history::event_times;
 
     #[test]
-    fn intervals_see_what_a_column_of_values_says() {
+    fn the_highest_and_lowest_of_intervals_equal_a_scan_of_all_values() {
         let mut state = 1u64;
         let mut random = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -28,7 +28,7 @@ use crate::categories::AllocationCategories;
 use crate::history::{History, Moment};
 use crate::stacks::Frames;
 use crate::steps::Steps;
-use vramscope_basics::Cancel;
+use vramscope_basics::{Cancel, count_steps};
 use vramscope_packing::{Effort, Item, pack_unless};
 
 /// The source of a plan.
@@ -151,8 +151,9 @@ struct Request {
 }
 
 impl Request {
-    fn is_alike(&self, other: &Self) -> bool {
-        (self.size, self.stream) == (other.size, other.stream)
+    /// Two requests with the same value may have the same place in a step.
+    fn likeness(&self) -> (u64, u32) {
+        (self.size, self.stream)
     }
 }
 
@@ -293,21 +294,32 @@ fn requests(history: &History, program: &Program) -> (Vec<Request>, Vec<u64>) {
 /// is none, returns the step with the median peak.
 fn cycle(history: &History, steps: &Steps, requests: &[Request]) -> Option<Cycle> {
     let ranges = requests_of_steps(steps, requests);
-    let alike = |a: &Range<usize>, b: &Range<usize>| are_alike(requests, a, b);
-    let count = |step: usize| ranges.iter().filter(|range| alike(range, &ranges[step])).count();
-    // Each kind of step: its first pair, and the number of pairs.
-    let mut kinds: Vec<(usize, usize)> = Vec::new();
-    for (i, pair) in ranges.windows(2).enumerate() {
-        if pair[0].is_empty() || !alike(&pair[0], &pair[1]) {
+    // The first step that makes the same requests.
+    let mut known: HashMap<Vec<(u64, u32)>, usize> = HashMap::new();
+    let kinds: Vec<usize> = (0..)
+        .zip(&ranges)
+        .map(|(step, range)| {
+            count_steps(range.len());
+            let made = requests[range.clone()].iter().map(Request::likeness).collect();
+            *known.entry(made).or_insert(step)
+        })
+        .collect();
+    let count = |step: usize| kinds.iter().filter(|&&kind| kind == kinds[step]).count();
+    // The first pair of each kind of step, and the number of pairs.
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
+    let mut place_of: HashMap<usize, usize> = HashMap::new();
+    for (i, pair) in kinds.windows(2).enumerate() {
+        if ranges[i].is_empty() || pair[0] != pair[1] {
             continue;
         }
-        match kinds.iter_mut().find(|(first, _)| alike(&ranges[*first], &pair[0])) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((i, 1)),
+        let place = *place_of.entry(pair[0]).or_insert(pairs.len());
+        if place == pairs.len() {
+            pairs.push((i, 0));
         }
+        pairs[place].1 += 1;
     }
-    let most = kinds.iter().map(|&(_, count)| count).max();
-    if let Some(&(step, _)) = kinds.iter().find(|&&(_, count)| Some(count) == most) {
+    let most = pairs.iter().map(|&(_, count)| count).max();
+    if let Some(&(step, _)) = pairs.iter().find(|&&(_, count)| Some(count) == most) {
         let (this, next) = (&ranges[step], &ranges[step + 1]);
         let shift = least_live(history, &requests[this.clone()]);
         let requests = this.start + shift..next.start + shift;
@@ -341,7 +353,7 @@ fn requests_of_steps(steps: &Steps, requests: &[Request]) -> Vec<Range<usize>> {
 
 fn are_alike(requests: &[Request], a: &Range<usize>, b: &Range<usize>) -> bool {
     let (a, b) = (&requests[a.clone()], &requests[b.clone()]);
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_alike(b))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.likeness() == b.likeness())
 }
 
 /// Returns the index of the request before which the fewest bytes are allocated; the first of several.

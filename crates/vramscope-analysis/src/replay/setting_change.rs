@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_one_item() {
+    fn a_list_of_values_is_one_item_of_a_setting() {
         let change = SettingChange::between(
             "roundup_power2_divisions:[256:1,>:4], max_split_size_mb:64",
             "max_split_size_mb:64,expandable_segments:True",

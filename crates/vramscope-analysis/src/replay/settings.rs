@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_to_do_with_it_stays() {
+    fn unrelated_recorded_settings_stay() {
         let tried = confs("pinned_use_cuda_host_register:True", None);
         assert!(tried.contains(&"expandable_segments:True,pinned_use_cuda_host_register:True".to_owned()));
     }

@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_stack_are_what_captures_it_and_what_starts_the_program() {
+    fn frames_of_capturing_and_of_startup_are_cut_from_both_ends_of_a_stack() {
         let mut trace = Trace::default();
         let mut stack = |frames: &[(&str, &str)]| {
             let frames: Vec<FrameId> = frames

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_regions_say_their_phase() {
+    fn the_name_of_a_region_decides_its_phase() {
         for (name, phase) in [
             ("forward", Some(Phase::Forward)),
             ("Forward pass", Some(Phase::Forward)),

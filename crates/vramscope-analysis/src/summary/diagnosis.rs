@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::unsplit::unsplit_growth;
 use crate::findings::{
     AllocatorFinding, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OomExplanation,
+    retained,
 };
 use crate::history::{History, Moment};
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
 use crate::steps::Steps;
-use vramscope_basics::Cancel;
+use vramscope_basics::{Cancel, count_steps};
 
 /// A change, other than of settings, that makes a run fit, with the peak of reserved bytes in a replay of that change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +46,9 @@ impl Diagnosis {
         growth: Option<u64>,
         cancel: &Cancel,
     ) -> Self {
+        let retained = retained(history, leaks);
         for oom in &mut *ooms {
-            weigh_leaks(history, oom, leaks);
+            weigh_leaks(history, oom, leaks, &retained);
         }
         let policy = &history.policy;
         let has_setting = policy.max_split_size.is_some() && policy.release().is_some();
@@ -80,20 +82,21 @@ pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u6
     median.or(Some(leaked)).filter(|&growth| growth > 0)
 }
 
-/// Adds each leak as a cause, with the bytes that it held when the request failed.
-fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect]) {
-    let moment = Moment::after(oom.event);
-    for leak in leaks {
-        let kept = history.allocated_at(moment).filter(|a| leak.keeps(a));
-        let bytes = kept.map(|a| a.size).sum();
-        let is_decisive = bytes >= oom.causes.lacking;
-        oom.causes.put(OomCause {
+/// Adds each leak as a cause, with the bytes that it held when the request failed. `retained` has the allocations that each leak retains.
+fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect], retained: &[Vec<usize>]) {
+    let (moment, lacking) = (Moment::after(oom.event), oom.causes.lacking);
+    let cause = |(leak, kept): (&LeakSuspect, &Vec<usize>)| {
+        count_steps(kept.len());
+        let live = kept.iter().map(|&id| &history.allocations[id]).filter(|a| a.is_allocated_at(moment));
+        let bytes = live.map(|a| a.size).sum();
+        OomCause {
             kind: OomCauseKind::Leak(leak.line),
             bytes,
-            is_decisive,
+            is_decisive: bytes >= lacking,
             per_step: leak.kept_per_step,
-        });
-    }
+        }
+    };
+    oom.causes.add(leaks.iter().zip(retained).map(cause));
 }
 
 /// Replays without each recorded setting that may have caused the failure, and records whether the request is then served.

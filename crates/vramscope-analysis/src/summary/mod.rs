@@ -20,7 +20,8 @@ use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
     AllocatorFinding, Fragmentation, IdleMemory, LeakSuspect, OomExplanation, ReferredTensor, UnbackedBytes,
-    drop_made_once, drop_results_of_graphs, largest_request, leaks, ooms, referred_tensors, stranded_cache,
+    UnexplainedOoms, drop_made_once, drop_results_of_graphs, largest_request, leaks, ooms, referred_tensors,
+    stranded_cache,
 };
 use crate::groups::{
     By, CallTree, CollectiveUse, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse,
@@ -114,8 +115,8 @@ pub struct Summary {
     pub fragmentation_at_end: Option<Fragmentation>,
     /// The first twenty out-of-memory events, with explanations.
     pub ooms: Vec<OomExplanation>,
-    /// Number of further out-of-memory events.
-    pub more_ooms: usize,
+    /// The further out-of-memory events, if there are any.
+    pub unexplained_ooms: Option<UnexplainedOoms>,
     /// The settings to change after an out-of-memory event.
     pub best_setting: Option<BestSetting>,
     /// Another change after an out-of-memory event, if it removes the main cause.
@@ -182,12 +183,12 @@ impl Summary {
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, |when| history.moment(when));
-        let ((mut ooms, more_ooms, request, layouts), steps) = join(
+        let ((mut ooms, unexplained_ooms, request, layouts), steps) = join(
             history,
             || {
-                let (ooms, more_ooms) = ooms(history, frames);
+                let (ooms, unexplained) = ooms(history, frames);
                 let layouts = Layout::at_each(history, [moment, Moment::START, history.end()]);
-                (ooms, more_ooms, largest_request(history), layouts)
+                (ooms, unexplained, largest_request(history), layouts)
             },
             || Steps::of(history, &categories),
         );
@@ -261,7 +262,7 @@ impl Summary {
             fragmentation: fragmentation(&layout),
             fragmentation_at_end: fragmentation(&end),
             ooms,
-            more_ooms,
+            unexplained_ooms,
             best_setting,
             remedy,
             growth_per_step,

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_not_known_stops_the_clock() {
+    fn a_missing_time_stops_the_clock() {
         assert!(Clock::of(&device(&[])).is_none());
         assert!(Clock::of(&device(&[Some(1), None, Some(3)])).is_none());
         assert!(Clock::of(&device(&[None, Some(3)])).is_none());

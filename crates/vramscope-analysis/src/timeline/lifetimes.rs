@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_living_are_those_a_scan_finds() {
+    fn live_allocations_equal_those_of_a_scan() {
         let mut state = 1u64;
         let mut random = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

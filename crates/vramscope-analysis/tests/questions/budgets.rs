@@ -104,7 +104,7 @@ fn every_kind_of_bytes_has_its_own_peak() {
 }
 
 #[test]
-fn what_was_live_before_recording_counts() {
+fn peaks_include_memory_that_was_live_before_recording() {
     let blocks =
         [(0x10_0000, 64 * KIB, 64 * KIB, "active_allocated"), (0x20_0000, KIB, KIB, "active_allocated")];
     let events = vec![at_line("alloc", 0x20_0000, KIB, 7)];
@@ -152,7 +152,7 @@ fn a_percentage_is_in_whole_bytes_rounded_down() {
 }
 
 #[test]
-fn lines_that_grew_are_named_by_their_text() {
+fn lines_that_grew_are_matched_by_text_and_not_by_id() {
     // In a different order, so that the ids differ.
     let old = lines(&[(3, 4 * KIB), (2, 8 * KIB), (1, 2 * KIB)]);
     let new = lines(&[(1, 2 * KIB), (2, 9 * KIB), (3, 3 * KIB), (4, 16 * KIB)]);
@@ -180,7 +180,7 @@ fn a_line_that_only_went_away_moves_none() {
 }
 
 #[test]
-fn functions_of_one_name_are_told_apart_by_their_file() {
+fn functions_of_the_same_name_are_distinguished_by_file() {
     let old = code(&[("/home/user/a.py", 1, "forward", 4 * KIB), ("/home/user/b.py", 1, "forward", KIB)]);
     let new = code(&[("/home/user/a.py", 1, "forward", 4 * KIB), ("/home/user/b.py", 1, "forward", 2 * KIB)]);
     assert_eq!(grown(&new, &old), [("line 1".to_owned(), 2 * KIB, KIB)]);
@@ -235,7 +235,7 @@ fn a_file_in_another_folder_is_the_same_by_the_end_of_its_path() {
 }
 
 #[test]
-fn what_has_no_stack_is_compared_too() {
+fn allocations_without_a_stack_are_compared_too() {
     let old = recording(vec![event("alloc", MIB, KIB)], Vec::new(), defaults());
     let new = recording(vec![event("alloc", MIB, 3 * KIB)], Vec::new(), defaults());
     assert_eq!(grown(&new, &old), [("no stack".to_owned(), 3 * KIB, KIB)]);
@@ -262,7 +262,7 @@ fn a_device_the_baseline_lacks_is_not_passed() {
 }
 
 #[test]
-fn the_end_alone_tells_what_is_exceeded_and_not_what_is_kept() {
+fn an_end_state_alone_can_show_an_exceeded_budget_but_not_a_kept_one() {
     let end = without_history(64 * KIB);
     let unknown = BudgetStatus::Unknown(Unknown::NoHistory);
     assert_eq!(status(&end, None, Budget::Peak(ALLOCATED, 63 * KIB)), BudgetStatus::Exceeded);
@@ -286,7 +286,7 @@ fn overflowed(mut trace: Arc<Trace>) -> Arc<Trace> {
 }
 
 #[test]
-fn what_was_dropped_may_have_exceeded_a_budget() {
+fn a_budget_is_unknown_if_events_were_dropped() {
     let left = overflowed(lines(&[(1, 64 * KIB)]));
     let unknown = BudgetStatus::Unknown(Unknown::EventsDropped);
     assert_eq!(status(&left, None, Budget::Peak(ALLOCATED, 63 * KIB)), BudgetStatus::Exceeded);
@@ -451,7 +451,7 @@ fn a_leak_is_a_finding_with_its_line() {
 }
 
 #[test]
-fn without_stacks_nobody_can_say_that_nothing_leaks() {
+fn the_budget_no_leaks_is_unknown_without_stacks() {
     let trace = recording(vec![event("alloc", MIB, KIB)], Vec::new(), defaults());
     assert_eq!(status(&trace, None, Budget::NoLeaks), BudgetStatus::Unknown(Unknown::NoStacks));
     assert_eq!(status(&trace, None, Budget::NoOoms), BudgetStatus::Kept);
@@ -462,7 +462,7 @@ fn without_stacks_nobody_can_say_that_nothing_leaks() {
 }
 
 #[test]
-fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
+fn an_out_of_memory_is_a_finding_only_with_the_budget_no_ooms() {
     let mut oom = at_line("oom", 0, 2 * MIB, 5);
     oom["device_free"] = json!(512);
     let trace = recording(vec![at_line("alloc", MIB, KIB, 1), oom], Vec::new(), defaults());
@@ -479,7 +479,7 @@ fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_not_exact_says_so() {
+fn an_inexact_number_is_marked() {
     let exact = |segments: Vec<Value>, settings: Value, kind| {
         let trace = recording(vec![at_line("alloc", MIB, KIB, 1)], segments, settings);
         let check = check(&trace, None, &[Budget::Peak(kind, 0)]);

@@ -133,7 +133,7 @@ fn wrong(program: &Loop, history: &History) -> Vec<(Category, Category, usize)> 
 }
 
 #[test]
-fn a_training_loop_with_stacks_is_told_exactly() {
+fn categories_of_a_training_loop_with_stacks_are_exact() {
     for (layers, steps) in [(1, 2), (3, 2), (12, 3), (40, 5)] {
         let program = Loop::trained(layers, steps, true, 0);
         let trace = program.trace();
@@ -150,7 +150,7 @@ fn a_training_loop_with_stacks_is_told_exactly() {
 }
 
 #[test]
-fn a_program_without_modules_is_told_by_its_backward_passes() {
+fn categories_of_a_program_without_modules_follow_from_its_backward_passes() {
     let (layers, size) = (6, |layer: u64| (64 + layer) * 4 * KIB);
     let mut program = Loop { with_stacks: true, ..Loop::default() };
     // At least one stack must show the phases.
@@ -207,7 +207,7 @@ fn a_hook_that_steps_the_optimizer_does_not_end_the_backward_pass() {
 }
 
 #[test]
-fn results_that_are_kept_beyond_the_backward_pass_are_told_by_what_was_made_of_them() {
+fn results_retained_after_the_backward_pass_are_categorized_by_their_use() {
     let mut program = Loop { with_stacks: true, ..Loop::default() };
     program.alloc(64 * KIB, Made::Setup, Category::Parameter);
     let mut held: Vec<(u64, u64)> = Vec::new();
@@ -236,7 +236,7 @@ fn results_that_are_kept_beyond_the_backward_pass_are_told_by_what_was_made_of_t
 }
 
 #[test]
-fn a_training_loop_without_stacks_is_told_by_its_rhythm() {
+fn categories_without_stacks_follow_from_the_rhythm_of_a_training_loop() {
     for (layers, steps) in [(12, 3), (20, 4), (40, 6)] {
         let program = Loop::trained(layers, steps, false, 0);
         let trace = program.trace();
@@ -300,7 +300,7 @@ fn one_step(gradient: bool) -> Loop {
 }
 
 #[test]
-fn a_single_step_without_stacks_is_told_by_the_gradient_of_its_loss() {
+fn categories_of_one_step_without_stacks_follow_from_the_gradient_of_its_loss() {
     let program = one_step(true);
     let mut wrong = wrong(&program, &History::of(&program.trace(), 0));
     // Without stacks, a batch looks like any other tensor that the backward pass needs, and so does the loss, which outlives it. The next batch
@@ -348,7 +348,7 @@ fn a_pass_that_frees_few_tensors_is_recognized_by_its_gradients() {
 }
 
 #[test]
-fn without_stacks_repeated_parts_that_retain_their_memory_show_nothing() {
+fn repeated_parts_without_stacks_that_retain_their_memory_have_no_category() {
     let mut program = Loop::default();
     (0..12).for_each(|layer| {
         program.alloc((64 + layer) * 4 * KIB, Made::Setup, Category::Unknown);
@@ -391,7 +391,7 @@ fn inference_with_batches_of_any_size_is_recognized_by_the_order_of_its_frees() 
 }
 
 #[test]
-fn a_pass_that_the_recording_ends_in_is_told_by_those_before() {
+fn an_unfinished_last_pass_has_the_categories_of_earlier_passes() {
     let program = Loop::trained(8, 3, true, 0);
     for cut in [program.starts[2] + 12, program.starts[2] + 30, program.events.len() - 40] {
         let trace = recording(program.events[..cut].to_vec(), Vec::new(), defaults());
@@ -410,7 +410,7 @@ fn a_pass_that_the_recording_ends_in_is_told_by_those_before() {
 }
 
 #[test]
-fn what_is_alike_and_what_each_step_needs() {
+fn steps_that_match_are_found_with_the_memory_of_each_step() {
     let program = Loop::trained(6, 5, true, 24 * KIB);
     let trace = program.trace();
     let summary = Summary::of(&trace, 0, &Frames::of(&trace), &Options::default());

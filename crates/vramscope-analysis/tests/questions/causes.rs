@@ -120,7 +120,7 @@ fn a_larger_device_is_named_where_size_is_the_cause() {
 }
 
 #[test]
-fn cache_of_a_stream_that_made_no_request_since_is_told_from_that_of_a_busy_one() {
+fn the_cache_of_an_idle_stream_is_a_cause_of_its_own() {
     let kind = |is_idle: bool| {
         let mut r = Recorded::default();
         let mut holes = Vec::new();
@@ -154,7 +154,7 @@ fn cache_of_a_stream_that_made_no_request_since_is_told_from_that_of_a_busy_one(
 }
 
 #[test]
-fn a_block_that_became_free_within_the_request_is_told() {
+fn a_block_that_became_free_within_the_failed_request_is_a_cause() {
     // The segment contains another block, so it is not released, and the allocator does not look for a block again.
     let mut r = Recorded::default();
     let address = r.segment(64 * MIB);
@@ -171,7 +171,7 @@ fn a_block_that_became_free_within_the_request_is_told() {
 }
 
 #[test]
-fn a_block_that_still_waits_is_told_and_freed_in_time() {
+fn a_block_that_waits_for_a_stream_is_a_cause_with_a_remedy() {
     let mut r = Recorded::default();
     let shared = r.segment(300 * MIB);
     r.alloc(shared, 300 * MIB);

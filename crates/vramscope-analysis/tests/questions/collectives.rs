@@ -60,7 +60,7 @@ fn frames_of_pytorch_show_the_operation() {
 }
 
 #[test]
-fn names_alone_show_nothing() {
+fn a_function_named_like_a_collective_is_no_collective() {
     let at = |file: &str| format!("{TORCH}/{file}");
     let user = ("/home/user/train.py", "main");
     for (file, function) in [

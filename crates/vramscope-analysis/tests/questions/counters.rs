@@ -127,7 +127,7 @@ proptest! {
 
     /// Events that contradict each other and the end state in any way still give consistent counters.
     #[test]
-    fn nonsense_is_noticed_and_survived(
+    fn contradictory_events_give_consistent_counters(
         events in proptest::collection::vec((0usize..8, 0u64..12, 0u64..4), 0..60),
         blocks in proptest::collection::vec((0u64..12, 0usize..3), 0..6),
     ) {
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_trace_and_the_end_state_disagree_about_is_counted() {
+fn contradictions_of_the_trace_and_the_end_state_are_counted() {
     // In the trace, the first block is freed and the second is not; in the end state, it is the other way round.
     let events = vec![
         event("alloc", SEGMENT, 100),
@@ -212,7 +212,7 @@ fn regions_that_begin_before_the_first_event_are_no_sign_of_dropped_events() {
 }
 
 #[test]
-fn what_the_recording_says_of_its_ring_buffer_counts() {
+fn a_recorded_overflow_of_the_ring_buffer_is_believed() {
     let snapshot =
         serde_json::json!({"segments": [], "device_traces": [[]], "trace_alloc_overflowed": [true]});
     let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;

@@ -44,7 +44,7 @@ fn addresses_and_lines_do_not_count() {
 }
 
 #[test]
-fn it_counts_which_block_is_freed() {
+fn events_differ_if_they_free_different_blocks() {
     let two = |first: u64| {
         let freed =
             [("free_requested", first), ("free_completed", first)].map(|(action, at)| event(action, at, 512));
@@ -58,7 +58,7 @@ fn it_counts_which_block_is_freed() {
 }
 
 #[test]
-fn it_counts_which_stream_it_is_and_not_its_address() {
+fn streams_are_compared_by_order_and_not_by_address() {
     let on = |streams: [u64; 2]| {
         let events = [(0x1000, streams[0]), (0x2000, streams[1])];
         events.map(|(at, stream)| on_stream(stream, event("alloc", at, 512))).to_vec()
@@ -68,7 +68,7 @@ fn it_counts_which_stream_it_is_and_not_its_address() {
 }
 
 #[test]
-fn what_one_has_more_of_is_told_with_its_first_event() {
+fn events_of_one_recording_alone_are_reported_with_the_first_of_them() {
     let same = || block(0x1000, 1024);
     let a = [same(), block(0x2000, 512), same()].concat();
     let b = [same(), block(0x2000, 2048), block(0x3000, 2048), same()].concat();
@@ -88,7 +88,7 @@ fn what_one_has_more_of_is_told_with_its_first_event() {
 }
 
 #[test]
-fn the_end_counts_beside_the_events() {
+fn recordings_with_different_end_states_differ() {
     let recorded = |reserved| {
         let held = segment(0x10_0000, reserved, "small", &[(0x10_0000, 512, 512, "active_allocated")]);
         recording(vec![event("alloc", 0x10_0000, 512)], vec![held], defaults())
@@ -102,7 +102,7 @@ fn the_end_counts_beside_the_events() {
 proptest! {
     /// All inserted events are found: the common start and end are not longer than they really are.
     #[test]
-    fn what_was_put_in_between_is_found(
+    fn inserted_events_are_found(
         before in prop::collection::vec(1_u64..5, 0..6),
         more in prop::collection::vec(5_u64..9, 1..6),
         after in prop::collection::vec(1_u64..5, 0..6),

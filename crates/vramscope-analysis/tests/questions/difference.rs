@@ -161,7 +161,7 @@ fn each_rule_finds_its_example_first() {
 }
 
 #[test]
-fn what_the_rules_take_is_all_that_differs() {
+fn the_rules_explain_every_difference_of_their_examples() {
     for rule in RULES {
         let difference = difference(rule.example);
         let of_rules = difference.findings.iter().filter(|of| of.cause != Cause::Unused);
@@ -195,7 +195,7 @@ fn a_function_whose_lines_have_moved_is_one_place() {
 }
 
 #[test]
-fn a_new_line_is_told_from_one_that_holds_more() {
+fn a_new_line_differs_from_a_line_that_grew() {
     let a = "step 2 x 4 MiB at model.py:10 forward";
     let b = two_lines(10, 20, 5);
     let difference = difference(Both { a, b: &b });

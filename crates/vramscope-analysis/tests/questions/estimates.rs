@@ -220,7 +220,7 @@ fn the_optimizer_step_is_the_peak_of_a_small_batch() {
 }
 
 #[test]
-fn gradients_that_are_kept_are_freed_after_the_step() {
+fn the_estimate_of_gradients_to_none_frees_them_after_the_step() {
     let mut program = Program { with_stacks: true, ..Program::default() };
     let apply = frame("/p/site-packages/torch/nn/modules/module.py", "_apply", 3);
     program.alloc(4, &[apply, frame("/home/u/train.py", "main", 10)]);
@@ -264,7 +264,7 @@ fn a_failed_request_counts_and_cuts_off_the_step() {
 }
 
 #[test]
-fn without_stacks_or_training_a_reason_is_given() {
+fn an_estimate_that_is_left_out_has_a_reason() {
     let of = estimates(&Program::new(4, false).trace(), Some(MIB)).unwrap();
     let reason =
         |of: &Estimates, change| of.left_out.iter().find(|(of, _)| *of == change).map(|(_, reason)| *reason);

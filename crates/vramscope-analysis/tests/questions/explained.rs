@@ -33,7 +33,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
     let history = History::of(&trace, 0);
     let (explained, more) = ooms(&history, &Frames::of(&trace));
     let [oom] = explained.as_slice() else { panic!("expected one failed request") };
-    assert_eq!((more, oom.device_free, oom.request.bytes), (0, 7 * MIB, 12 * MIB));
+    assert_eq!((more, oom.device_free, oom.request.bytes), (None, 7 * MIB, 12 * MIB));
     assert_eq!((oom.counters.reserved, oom.counters.active), (72 * MIB, 2 * MIB));
     let f = &oom.fragmentation;
     assert_eq!((f.external, f.usable, f.unusable_bytes()), (70 * MIB, 0, 70 * MIB));

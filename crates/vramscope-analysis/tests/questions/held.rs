@@ -80,7 +80,7 @@ fn two_moments() -> Asked {
 }
 
 #[test]
-fn changes_sum_to_the_difference_and_what_is_marked_at_either_moment_is() {
+fn changes_sum_to_the_difference_and_keep_the_marks_of_both_moments() {
     let asked = two_moments();
     let at = || Both { a: asked.holders(2, By::Line), b: asked.holders(6, By::Line) };
     let changes = changed_holders(at(), &|side, holder| side == Side::A && holder.bytes == 100 << 10);
@@ -97,7 +97,7 @@ fn changes_sum_to_the_difference_and_what_is_marked_at_either_moment_is() {
 }
 
 #[test]
-fn lines_that_an_edit_moved_are_one_group_of_two_recordings() {
+fn lines_moved_by_an_edit_are_one_group_in_two_recordings() {
     let a = Asked::of(vec![by(1, 1 << 20, &[("forward", 42), MAIN]), by(2, 512, &[("load", 7)])]);
     let b = Asked::of(vec![by(1, 3 << 20, &[("forward", 44), MAIN]), by(2, 2048, &[MAIN])]);
     for (by, groups) in
@@ -127,7 +127,7 @@ fn told(asked: &Asked, nodes: &[ComparedNode]) -> Vec<(usize, u32, u64, u64, u64
 }
 
 #[test]
-fn a_tree_of_two_moments_keeps_what_is_gone_and_weighs_the_larger_of_both() {
+fn a_tree_of_two_moments_has_freed_nodes_with_the_larger_bytes_of_both() {
     let asked = two_moments();
     let Both { a, b } = Both { a: asked.holders(2, By::Stack), b: asked.holders(6, By::Stack) };
     let tree = |of, found: &[Holder]| {
@@ -354,7 +354,7 @@ fn each_group_is_compared_at_its_own_highest() {
 }
 
 #[test]
-fn lines_of_a_function_that_an_edit_moved_are_one_group_with_a_highest_of_its_own() {
+fn lines_of_a_moved_function_are_one_group_with_its_own_peak() {
     // One after the other, never together: the sum of the lines' peaks is not the function's peak.
     let program = |lines: [u32; 2]| {
         Asked::of(vec![
@@ -370,7 +370,7 @@ fn lines_of_a_function_that_an_edit_moved_are_one_group_with_a_highest_of_its_ow
 }
 
 #[test]
-fn only_what_is_live_in_the_stretch_counts() {
+fn groups_in_an_interval_count_only_allocations_that_are_live_in_it() {
     let asked = two_moments();
     let interval = Interval::of(&asked.history, Moment::after(3), Moment::after(5));
     let within = |interval| GroupsInInterval {

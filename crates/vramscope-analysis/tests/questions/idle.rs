@@ -99,7 +99,7 @@ fn memory_is_idle_after_its_last_use_and_before_its_first() {
 }
 
 #[test]
-fn memory_between_two_uses_comes_after_what_is_no_work_to_mend() {
+fn idle_memory_between_two_uses_is_listed_after_simpler_findings() {
     let events = vec![
         alloc(0, 8, 1), // 8
         alloc(1, 1, 2), // 9
@@ -135,7 +135,7 @@ fn allocations_of_a_line_are_one_finding() {
 }
 
 #[test]
-fn memory_that_is_live_at_the_end_is_unused_only_after_its_longest_rest() {
+fn memory_live_at_the_end_is_idle_only_after_its_longest_pause() {
     let live = |uses: &'static [usize]| {
         let events = vec![alloc(0, 4, 1), alloc(1, 1, 2), free(1, 1), alloc(1, 1, 3), free(1, 1)];
         let events = events.into_iter().chain([alloc(1, 1, 4), free(1, 1)]).collect();
@@ -172,7 +172,7 @@ fn modules_of_one_name_are_one_finding() {
 }
 
 #[test]
-fn uses_are_known_for_recorded_allocations_only() {
+fn memory_from_before_recording_has_no_known_uses() {
     let events = vec![free(9, 1), alloc(0, 4, 1), alloc(1, 4, 2)];
     let without = recording(events, vec![], defaults());
     let uses = |trace: &Arc<Trace>| {

@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_stretch_does_what_a_count_by_hand_says(
+    fn the_totals_of_an_interval_equal_a_count_by_hand(
         steps in proptest::collection::vec(step(), 1..120), ends in (0usize..120, 0usize..120),
     ) {
         let (events, states) = simulate(&steps);

@@ -56,7 +56,7 @@ fn a_list_that_grows_each_step_is_found() {
 }
 
 #[test]
-fn a_leak_tells_what_it_keeps_of_a_step() {
+fn a_leak_has_its_retained_bytes_per_step() {
     let mut p = Program::default();
     for step in 0..40 {
         p.step();
@@ -127,7 +127,7 @@ fn within_optimizer(mut p: Program) -> Program {
 }
 
 #[test]
-fn state_that_one_step_of_an_optimizer_makes_is_no_leak() {
+fn state_allocated_in_one_optimizer_step_is_no_leak() {
     let steps = |count| {
         let mut p = Program::default();
         for _ in 0..count {
@@ -199,7 +199,7 @@ fn loading_a_model_or_one_forward_pass_is_no_leak() {
 }
 
 #[test]
-fn what_follows_the_last_allocation_hides_nothing() {
+fn frees_after_the_last_allocation_hide_no_leak() {
     let mut p = Program::default();
     let mut kept = Vec::new();
     for _ in 0..40 {

@@ -88,7 +88,7 @@ fn only_allocations_that_the_recording_could_have_are_compared() {
 }
 
 #[test]
-fn other_clocks_are_told_by_the_sequence_of_allocations() {
+fn traces_with_another_clock_are_aligned_by_the_order_of_allocations() {
     let trace = traced();
     let allocations = trace.memory.iter().filter(|change| change.bytes > 0).count();
     let exact = align(&history(&recorded()), &trace).unwrap();
@@ -234,7 +234,7 @@ fn a_trace_without_memory_events_needs_the_clock() {
 }
 
 #[test]
-fn another_run_is_refused() {
+fn the_trace_of_another_run_is_refused() {
     let history = history(&recorded());
     let mut other = traced();
     other.memory.iter_mut().filter(|change| change.bytes > 0).for_each(|change| {

@@ -89,7 +89,7 @@ fn naive(segments: &[Runs]) -> (BTreeMap<u32, Pinned>, u64, u64) {
 
 proptest! {
     #[test]
-    fn lines_pin_what_counting_by_cells_says(segments in segments()) {
+    fn pinned_bytes_equal_a_count_by_cells(segments in segments()) {
         let written = segments.iter().enumerate().map(|(n, runs)| as_segment(n, runs)).collect();
         let trace = recording(Vec::new(), written, defaults());
         let history = History::of(&trace, 0);
@@ -108,7 +108,7 @@ proptest! {
 }
 
 #[test]
-fn a_hole_counts_once_for_a_line_and_a_segment_that_is_free_for_nobody() {
+fn a_hole_counts_once_for_each_line_and_a_free_segment_for_none() {
     let segments: Vec<Runs> = vec![
         vec![(2, Some(1)), (4, None), (2, Some(2)), (6, None), (1, Some(2)), (3, None)],
         vec![(9, None)],

@@ -62,7 +62,7 @@ fn a_run_that_loads_and_trains_is_quiet() {
 
 /// One MiB of each look is retained: 540 looks after the first tenth, and so 600 MiB per minute.
 #[test]
-fn what_stays_of_each_step_is_a_leak() {
+fn memory_retained_by_each_step_is_a_leak() {
     let s = summary((0..600).map(|n| (4000 + step(n) + n as u64, 5600 + n as u64, 8000, 8500)));
     let [leak] = &s.growing[..] else { panic!("{:?}", s.growing) };
     assert_eq!(
@@ -77,7 +77,7 @@ fn what_stays_of_each_step_is_a_leak() {
 
 /// Nothing falls back: a run that is still loading looks the same.
 #[test]
-fn what_only_rises_may_be_the_beginning() {
+fn steady_growth_without_falls_may_be_the_startup() {
     let s =
         summary((0..600).map(|n| (n, n, n + 20, 8500)).map(|(a, h, r, u)| (a as u64, h as u64, r as u64, u)));
     assert_eq!(
@@ -93,7 +93,7 @@ fn what_only_rises_may_be_the_beginning() {
 }
 
 #[test]
-fn reserved_bytes_that_grow_alone_are_said() {
+fn growth_of_reserved_bytes_alone_is_reported() {
     let s = summary((0..600).map(|n| (4000 + step(n), 5500, 6000 + n as u64 / 10 * 20, 9000)));
     assert_eq!(quantities(&s), [Quantity::Reserved]);
     // Reserved bytes that grow because of a leak are not reported.
@@ -103,7 +103,7 @@ fn reserved_bytes_that_grow_alone_are_said() {
 
 /// A drift outside the pool. If the process's own use is known, it is distinguished from that of other processes.
 #[test]
-fn what_drifts_outside_is_told_apart() {
+fn a_drift_outside_the_pool_is_assigned_to_the_process_or_to_others() {
     let looks = || (0..600).map(|n| (4000 + step(n), 5500, 6000, 7000 + n as u64));
     assert_eq!(quantities(&summary(looks())), [Quantity::Hidden]);
     let process = |used: u64| {
@@ -154,7 +154,7 @@ fn a_spike_has_its_time_and_its_phase() {
 }
 
 #[test]
-fn what_was_never_in_use_is_fragmentation() {
+fn reserved_bytes_that_were_never_in_use_are_fragmentation() {
     let s = summary((0..600).map(|n| (4000 + step(n), 5500, 8000, 9000)));
     let pool = s.pool.unwrap();
     assert_eq!((pool.never_in_use, pool.is_fragmented, pool.is_active), (2500 * MIB, true, false));
@@ -166,7 +166,7 @@ fn what_was_never_in_use_is_fragmentation() {
 }
 
 #[test]
-fn a_silence_is_said() {
+fn a_gap_without_samples_is_reported() {
     let text: String = (0..100u64)
         .map(|n| {
             format!(

@@ -15,7 +15,7 @@ fn sizes(events: Vec<Value>, settings: Value) -> Vec<u64> {
 }
 
 #[test]
-fn what_remains_is_split_off_above_one_mebibyte() {
+fn a_remainder_above_one_mebibyte_is_split_off() {
     let from = |asked: u64| {
         sizes(vec![event("segment_alloc", BASE, 20 * MIB), event("alloc", BASE, asked)], defaults())
     };
@@ -26,7 +26,7 @@ fn what_remains_is_split_off_above_one_mebibyte() {
 }
 
 #[test]
-fn what_is_free_reaches_to_the_next_block() {
+fn a_free_block_reaches_to_the_next_block() {
     let events = vec![
         event("segment_alloc", BASE, 20 * MIB),
         event("alloc", BASE, 4 * MIB),
@@ -100,7 +100,7 @@ fn a_segment_that_came_back_at_the_same_address_is_another() {
 }
 
 #[test]
-fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
+fn the_size_of_a_block_from_before_recording_is_certain_if_no_larger_one_fits() {
     let free = |at: u64, size: u64| event("free", BASE + at * MIB, size * MIB);
     // The first block reaches to the second. The second leaves 1 MiB before the third: no free block is as small, so it belongs
     // to the second. The third leaves 2 MiB, of which some may belong to it.
@@ -115,7 +115,7 @@ fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
 }
 
 #[test]
-fn an_allocation_tells_where_the_block_before_it_ends() {
+fn an_allocation_shows_the_end_of_the_block_before_it() {
     // `should_split`, 2.11: the front of a free block is allocated. The block that was live before recording leaves 4 MiB, and
     // the first request after it begins half a MiB later.
     let events = vec![event("alloc", BASE + 16 * MIB + MIB / 2, 3 * MIB), event("free", BASE, 16 * MIB)];

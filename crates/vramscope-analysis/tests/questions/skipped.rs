@@ -38,7 +38,7 @@ fn replay(trace: &Arc<Trace>) -> DeviceReplay {
 }
 
 #[test]
-fn what_was_recorded_whole_lacks_nothing() {
+fn a_complete_recording_has_no_skipped_kinds_of_events() {
     for name in ["leak.pickle", "oom.pickle"] {
         let trace = example(name);
         assert_eq!(skipped(&trace), [], "{name}");
@@ -47,7 +47,7 @@ fn what_was_recorded_whole_lacks_nothing() {
 }
 
 #[test]
-fn frees_without_requests_are_told_and_peaks_are_the_same() {
+fn skipped_free_requests_are_reported_and_leave_the_peaks_unchanged() {
     for name in ["leak.pickle", "oom.pickle"] {
         let whole = example(name);
         let trace = without(&whole, &[FreeRequested]);
@@ -70,7 +70,7 @@ fn completions_left_out_do_not_pile_memory_up() {
 
 /// An out of memory releases segments; the allocations in them are then in no known segment.
 #[test]
-fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced() {
+fn a_replay_without_segment_events_follows_requests_and_claims_no_reproduction() {
     let whole = example("oom.pickle");
     for kinds in [SEGMENTS.to_vec(), [&SEGMENTS[..], &[FreeRequested]].concat()] {
         let trace = without(&whole, &kinds);
@@ -88,7 +88,7 @@ fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced
 
 /// Segments are allocated with the first request in them; then the rest of the recording is reproduced.
 #[test]
-fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
+fn segments_without_an_event_are_allocated_at_their_first_use() {
     let whole = example("oom.pickle");
     let trace = without(&whole, &[SegmentAlloc]);
     assert_eq!(skipped(&trace), [SegmentAlloc]);
@@ -102,7 +102,7 @@ fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
 
 /// If memory was live before the first event, some segments existed and some were allocated later.
 #[test]
-fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before() {
+fn segments_allocated_during_a_late_recording_are_distinguished_from_earlier_ones() {
     let mut late = example("oom.pickle");
     let device = &mut Arc::make_mut(&mut late).devices[0];
     let n = device.events.len();
@@ -115,7 +115,7 @@ fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before
 
 /// An end state with only some segments does not show that events were left out.
 #[test]
-fn segments_that_the_end_state_lacks_are_not_said_to_be_freed() {
+fn segments_missing_in_the_end_state_are_not_reported_as_freed() {
     let mut trace = without(&example("leak.pickle"), &SEGMENTS);
     Arc::make_mut(&mut trace).devices[0].segments.truncate(2);
     assert_eq!(skipped(&trace), []);
@@ -133,7 +133,7 @@ fn a_recording_without_a_segment_event_says_so() {
 }
 
 #[test]
-fn without_allocations_nothing_is_called_exact() {
+fn no_number_of_a_recording_without_allocations_is_exact() {
     let whole = example("leak.pickle");
     for kinds in [vec![Alloc], vec![Alloc, FreeRequested, FreeCompleted]] {
         let trace = without(&whole, &kinds);

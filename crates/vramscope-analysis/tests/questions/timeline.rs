@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn bands_are_what_is_allocated_where_most_is(
+    fn bands_have_the_bytes_at_the_highest_moment_of_each_column(
         steps in proptest::collection::vec(step(), 2..90), cut in 0usize..40, at in -0.2f64..1.0,
         share in 0.01f64..1.3, width in 1u16..40,
     ) {

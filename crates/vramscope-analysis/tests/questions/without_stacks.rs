@@ -2,8 +2,8 @@
 //! same rules infer with stacks.
 //!
 //! `cargo nextest run -p vramscope-analysis without_stacks --no-capture` prints a row for each recording, with the wrong and the unknown
-//! share of the bytes at the peak. `VRAMSCOPE_CATEGORIES` names a folder of further recordings, as `categories.py` of the phantom's programs
-//! writes them.
+//! share of the bytes at the peak. `VRAMSCOPE_CATEGORIES` names a folder of further recordings, as `acceptance/run.py categories` writes
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

@@ -35,7 +35,7 @@ record pool_steps
     record unsplit_prefill $split:64
     record growing $split:64
 }
-engine=../../../vramscope-phantom/programs/engine/vllm
+engine=../../../../acceptance/serving/vllm
 for name in ddp fsdp named_alike; do
     record $name --world-size 4 --rank 1
 done

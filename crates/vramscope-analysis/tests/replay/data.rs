@@ -101,7 +101,7 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
 }
 
 #[test]
-fn what_if_is_what_pytorch_did() {
+fn replays_predict_the_counters_of_sibling_runs() {
     let Some((folder, truths)) = truths() else { return };
     let whole =
         |t: &Value| !PARTIAL.iter().chain(&["stacks", "context"]).any(|p| text(t, "file").contains(p));

@@ -69,7 +69,7 @@ fn the_first_card_that_fits_has_room_beside_what_others_take() {
 }
 
 #[test]
-fn all_cards_are_asked_where_all_are_wanted() {
+fn fit_on_gpus_can_try_all_gpus() {
     let gpus = by_memory();
     let on = fit_on_gpus([&tensors(20)], gpus.iter().copied(), |_| 0..=0, |_| true).unwrap();
     assert_eq!(on.len(), gpus.len());
@@ -77,7 +77,7 @@ fn all_cards_are_asked_where_all_are_wanted() {
 }
 
 #[test]
-fn between_both_ends_of_what_others_take_it_barely_fits() {
+fn a_demand_between_both_overheads_barely_fits() {
     let demand = tensors(20);
     for (low, high, fit) in
         [(3, 4, Fit::Fits), (4, 5, Fit::Barely), (5, 6, Fit::DoesNotFit), (5, 5, Fit::DoesNotFit)]
@@ -88,7 +88,7 @@ fn between_both_ends_of_what_others_take_it_barely_fits() {
 }
 
 #[test]
-fn nothing_helps_where_the_tensors_are_larger_than_the_card() {
+fn no_setting_helps_if_the_tensors_are_larger_than_the_gpu() {
     let capacity = Capacity { total: 16 * GIB, overhead: 0 };
     assert_eq!(tensors(20).remedy(capacity).unwrap(), None);
 }
@@ -115,7 +115,7 @@ fn the_smallest_gpu_is_the_first_of_the_cards_that_fits_and_has_its_own_memory()
 }
 
 #[test]
-fn where_nothing_fits_the_nearest_setting_fits_on_the_device_that_is_named() {
+fn if_no_setting_fits_the_nearest_one_fits_on_the_named_device_size() {
     let trace = recording_of(20);
     let frames = Frames::of(&trace);
     let on = |total| {

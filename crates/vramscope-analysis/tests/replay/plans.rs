@@ -359,7 +359,7 @@ fn a_plan_of_steps_that_vary_gives_its_memory_back() {
 }
 
 #[test]
-fn free_memory_of_the_plan_is_given_back_under_pressure() {
+fn free_memory_of_the_plan_is_released_under_pressure() {
     let (_, made) = with_plan(&training(4).trace());
     let mut other = training(4);
     // Nothing of the step is live, and the device has no room for this beside the plan's segment.

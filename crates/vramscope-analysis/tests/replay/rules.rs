@@ -116,7 +116,7 @@ fn the_smallest_block_that_is_large_enough_serves() {
 }
 
 #[test]
-fn of_blocks_of_one_size_the_lowest_or_the_oldest_serves_by_release() {
+fn among_blocks_of_one_size_the_release_decides_between_the_lowest_and_the_oldest() {
     // BlockComparatorSize; #183591. There are two free blocks of 12 MiB. One is in an old segment next to a block in use. The
     // other fills a younger segment at a lower address, where an earlier one was released. The younger segment can be released
     // only if the request takes the other block.
@@ -165,7 +165,7 @@ fn blocks_from_max_split_size_on_are_not_split_and_serve_only_large_requests() {
 }
 
 #[test]
-fn oversize_blocks_are_given_back_before_the_whole_cache() {
+fn oversize_blocks_are_released_before_the_whole_cache() {
     // release_available_cached_blocks: 40 and 30 MiB are enough for 60, and this is no retry. The cached 20 MiB of the first size
     // class stay.
     let sizes = [30 * MIB, 40 * MIB, 3 * MIB, 60 * MIB];
@@ -212,7 +212,7 @@ fn a_limit_stops_growth_though_the_device_has_room() {
 }
 
 #[test]
-fn a_full_device_gets_the_cache_back_and_is_asked_again() {
+fn a_full_device_gets_the_cache_and_the_request_is_retried() {
     // malloc: release_cached_blocks, alloc_block(isRetry)
     let events = [alloc(1, 40 * MIB), alloc(2, 20 * MIB), free(1), free(2), alloc(3, 70 * MIB)];
     let o = under(&events, "", 100);
@@ -301,7 +301,7 @@ fn private_pools_keep_their_blocks_to_themselves() {
 }
 
 #[test]
-fn what_failed_when_recorded_and_is_served_now_is_given_back() {
+fn a_request_that_failed_when_recorded_and_is_now_served_is_freed() {
     let oom = json!({"action": "oom", "device_free": 0, "size": 40 * MIB, "stream": 0, "frames": []});
     let events = [alloc(1, 30 * MIB), oom, alloc(2, 12 * MIB)];
     let o = under(&events, "", 100);
@@ -314,7 +314,7 @@ fn what_failed_when_recorded_and_is_served_now_is_given_back() {
 }
 
 #[test]
-fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
+fn the_stack_distinguishes_an_emptied_cache_from_a_retry() {
     // In both cases, 20 MiB are released before 30 MiB are allocated. Inside the request, the release has the request's stack.
     let frames = |name: &str| json!([{"name": name, "filename": "/home/u/train.py", "line": 1}]);
     let at = |name: &str, mut event: Value| {
@@ -387,7 +387,7 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
 }
 
 #[test]
-fn what_is_given_back_before_a_wait_was_available_before_it() {
+fn memory_released_before_a_wait_was_free_before_it() {
     // release_available_cached_blocks releases 40 free MiB, which is not enough; then the allocator waits for 30 MiB that another
     // stream uses. The stacks do not show the order.
     let [a, b, c] = [1, 2, 3].map(|n| n * 64 * MIB);
@@ -461,7 +461,7 @@ fn late() -> Arc<Trace> {
 }
 
 #[test]
-fn what_was_live_before_recording_must_have_room_too() {
+fn memory_from_before_recording_needs_room_too() {
     let trace = late();
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
@@ -503,7 +503,7 @@ fn a_limit_of_unknown_size_is_doubted() {
 }
 
 #[test]
-fn a_failure_at_a_limit_is_not_told_as_fragmentation() {
+fn a_failure_at_a_limit_is_not_reported_as_fragmentation() {
     let trace = recording(&[alloc(1, 30 * MIB), alloc(2, 30 * MIB)], &[]);
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();

@@ -141,7 +141,7 @@ mod tests {
     /// No message contradicts the range of its GPU, within the rounding of the printed numbers. The second list has ranges derived from
     /// other messages of these GPUs.
     #[test]
-    fn every_message_lies_in_the_range_of_its_gpu() {
+    fn every_message_is_in_the_context_range_of_its_gpu() {
         for message in CONTEXT_MESSAGES {
             let range = gpu(message.gpu).context_bytes(13);
             assert!(range.contains(&(message.bytes - ROUNDING)), "{message:?}: {range:?}");

@@ -146,7 +146,7 @@ mod tests {
 
     /// The derived totals are within 128 MiB of the totals that recent drivers print.
     #[test]
-    fn totals_are_derived_as_printed_ones_are() {
+    fn derived_totals_match_printed_ones() {
         let near = |gpu: &Gpu, rule: Total| {
             assert!(gpu.printed && gpu.total_bytes.abs_diff(rule.bytes()) <= 128 * MIB, "{gpu:?}");
         };

@@ -147,7 +147,7 @@ mod tests {
 
     /// `--gpu NAME` stands for the same number of bytes in every release.
     #[test]
-    fn totals_stay_what_they_were() {
+    fn the_total_bytes_of_known_gpus_never_change() {
         for (name, bytes) in [
             ("a10g", 23_676_007_219),
             ("a100-40gb", 42_412_802_048),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_written_alike() {
+    fn gpu_names_have_only_lower_case_letters_digits_and_hyphens() {
         for gpu in GPUS {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
             assert!(gpu.name.chars().all(plain), "{}", gpu.name);

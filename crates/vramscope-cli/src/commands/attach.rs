@@ -1,19 +1,54 @@
 //! `vramscope attach`
 
-use std::path::Path;
+use crate::args::{log, seconds, stacks};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use serde::Serialize;
-use vramscope::recorder::{AttachedProcess, RecordedProcess, RecorderRun, is_running};
+use vramscope::recorder::{
+    AttachedProcess, RecordedProcess, RecordedStacks, RecorderRun, checked_output, is_running,
+};
 use vramscope::report::count;
 
-use super::run::live::Servers;
-use super::run::{checked_output, options, say_what_is_missing};
-use super::stop_flag;
-use crate::args::AttachArgs;
+use crate::commands::run::live::Servers;
+use crate::commands::run::{check_logs, options, say_what_is_missing};
+use crate::commands::stop_flag;
 use crate::say::{print_json_line, say};
+
+/// Record the GPU memory of a process that already runs
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope attach 4711 --record run.vramscope
+  vramscope attach 4711 --record run.vramscope --for 60 --stacks all
+
+The recording ends with Ctrl-C, after --for, or with the process, which goes on without it. Memory from before is unknown. The process must be one of this user's, on Linux with glibc. gdb must be installed: it loads the recorder into the process.")]
+pub(crate) struct AttachArgs {
+    /// The process ID
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) process: u32,
+    /// File for the log, which ends in .vramscope
+    #[arg(
+        long,
+        value_name = "OUT",
+        default_value = "run.vramscope",
+        value_parser = PathBufValueParser::new().try_map(log)
+    )]
+    pub(crate) record: PathBuf,
+    /// Frames of the stacks: none, python, all (also native ones), or large:SIZE, as large:1MiB (python, only for requests of at least
+    /// this size) [default: python]
+    #[arg(long, value_name = "FRAMES", value_parser = stacks)]
+    pub(crate) stacks: Option<RecordedStacks>,
+    /// End the recording after this time
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// The process loads the recorder without a debugger, as `vramscope.torch.record` does: print what it loads, and its logs
+    #[arg(long, hide = true)]
+    pub(crate) from_within: bool,
+}
 
 /// Interval of checks for the end.
 const LOOK: Duration = Duration::from_millis(10);
@@ -59,10 +94,11 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     servers.stop();
     let (logs, error) = process.finish();
     say_what_is_missing(&logs);
-    for log in &logs {
+    for log in logs.iter().filter(|log| log.error.is_none()) {
         say(&format!("recorded {} events to {}", count(log.events), log.path.display()));
     }
-    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))
+    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))?;
+    check_logs(&logs)
 }
 
 /// Writes the log of a process that loads the library without a debugger.

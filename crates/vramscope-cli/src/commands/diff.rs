@@ -5,15 +5,12 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use vramscope::analysis::Cancel;
-use vramscope::report::{DiffJson, TextOptions, diff};
+use vramscope::report::{DiffJson, ROWS, TextOptions, diff};
 use vramscope::session::DiffRequest;
 
 use super::is_stream;
 use crate::Found;
 use crate::args::ReadArgs;
-
-/// Default rows of each list.
-const ROWS: usize = 10;
 
 /// Compare two recordings of a program: what the second allocates more or less of, and why
 #[derive(Debug, Args)]

@@ -1,17 +1,38 @@
 //! `vramscope dump`
 
-use std::path::Path;
+use crate::args::log;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use serde::Serialize;
 use vramscope::recorder::{ControlError, RunningProcess, RunningRecorder};
 use vramscope::report::ReportJson;
 use vramscope_files::with_suffix;
 
-use super::run::explain;
-use crate::args::DumpArgs;
+use crate::commands::run::explain;
 use crate::output::Output;
 use crate::say::{print_json, print_text};
+
+/// Copy the log of a process that is being recorded, and explain the memory that it holds now
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope dump 4711
+  vramscope dump 4711 -o now.vramscope --json
+
+The process goes on, and so does its recording. PID is a process that `vramscope run`, `vramscope attach` or `vramscope.torch.record(\"run.vramscope\")` records, or the process of `vramscope run` itself, which means all processes that it records.")]
+pub(crate) struct DumpArgs {
+    /// The process ID
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) process: u32,
+    /// File for the copy, which ends in .vramscope [default: run-at-dump.vramscope beside the log run.vramscope]
+    #[arg(short, long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(log))]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// The output of `vramscope dump --json`.
 #[derive(Serialize)]

@@ -1,25 +1,117 @@
 //! `vramscope monitor`
 
+use crate::args::seconds;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::Args;
 use serde::Serialize;
 use vramscope::profiler::{
-    CombinedSource, DeviceMemorySource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker,
-    NvmlSource, PrometheusEndpoint, Reading, SourceError, TrackerOptions, TrackerStatistics, live,
-    nvml_devices, starts_on_mig_instance,
+    AlertQuantity, CombinedSource, DeviceMemorySource, EventKind, HostSource, ListenAddress, LogFile,
+    LogFormat, MemorySource, MemoryTracker, NvmlSource, PrometheusEndpoint, Reading, Severity, SourceError,
+    Threshold, TrackerOptions, TrackerStatistics, live, nvml_devices, starts_on_mig_instance,
 };
 use vramscope::report::{Shown, bytes, count, device_source};
+use vramscope::session::values::command::one_of;
+use vramscope::session::values::size;
 use vramscope_files::is_same_file;
 
 use crate::Found;
-use crate::args::MonitorArgs;
 use crate::say::say;
+
+/// Watch a process and log samples of its pool, the GPU and the host at an interval
+#[derive(Debug, Args)]
+#[command(after_help = "Quantities of --alert:
+  device=90%         device memory in use by all processes
+  fragmentation=20%  device memory in free blocks that emptying the cache does not release
+  growth=1GiB        growth of allocated bytes per minute
+  hidden=2GiB        device memory in use outside of the pool
+
+Examples:
+  vramscope monitor 4711 --output run.csv
+  vramscope monitor 4711 --alert device=90% --duration 60
+  vramscope monitor /run/user/1000/vramscope/4711.sock --prometheus 127.0.0.1:9400
+
+It ends with the process, after --duration, or with Ctrl-C. Exit code 1: an alert was raised.")]
+pub(crate) struct MonitorArgs {
+    /// A process ID, or the socket of a process that serves its pool
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) target: String,
+    /// Write every sample and event to this file as it happens; a file with contents is not replaced
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Format of the log [default: csv if FILE ends in .csv, else jsonl]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "output",
+        value_parser = one_of(&LOG_FORMATS, log_format_name)
+    )]
+    pub(crate) format: Option<LogFormat>,
+    /// Time between two samples
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.1")]
+    pub(crate) interval: Duration,
+    /// Stop after this time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// Raise an alert when a quantity reaches a value; may be given several times
+    #[arg(long, value_name = "QUANTITY=VALUE")]
+    pub(crate) alert: Vec<AlertArg>,
+    /// Serve the metrics for Prometheus at this address
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub(crate) prometheus: Option<ListenAddress>,
+    /// The GPU index in NVML [default: the GPU of the process]
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Option<i32>,
+    /// Print the final summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The formats of a log.
+const LOG_FORMATS: [LogFormat; 2] = [LogFormat::Csv, LogFormat::JsonLines];
+
+fn log_format_name(format: LogFormat) -> &'static str {
+    match format {
+        LogFormat::Csv => "csv",
+        LogFormat::JsonLines => "jsonl",
+    }
+}
+
+/// A limit that raises an alert.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlertArg(pub(crate) Threshold);
+
+impl std::str::FromStr for AlertArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("expected QUANTITY=VALUE, as device=90%")?;
+        let percent = || {
+            let number = value.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+            number
+                .filter(|p| (0.0..=100.0).contains(p))
+                .ok_or(format!("`{value}` is not a percentage, as 90%"))
+        };
+        let (quantity, above) = match name.trim() {
+            "device" => (AlertQuantity::DevicePercent, percent()?),
+            "fragmentation" => (AlertQuantity::ExternalFragmentationPercent, percent()?),
+            "growth" => (AlertQuantity::GrowthPerMinute, size(value)? as f64),
+            "hidden" => (AlertQuantity::Hidden, size(value)? as f64),
+            name => {
+                return Err(format!(
+                    "unknown quantity `{name}`; use one of device, fragmentation, growth, hidden"
+                ));
+            }
+        };
+        Ok(Self(Threshold::new(quantity, Severity::Warning, above)))
+    }
+}
 
 /// Interval of checks for the end.
 const PULSE: Duration = Duration::from_millis(20);
@@ -37,6 +129,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
         log: args.output.as_deref().map(|path| LogFile {
             format: args.format.unwrap_or_else(|| LogFile::at(path).format),
             path: path.to_owned(),
+            replaces: false,
         }),
         ..TrackerOptions::default()
     };
@@ -57,12 +150,20 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     };
     let name = Shown::of(&source.info().name).to_string();
     let tracker = MemoryTracker::start(source, options)?;
+    if let Some(error) = log_error(args, &tracker) {
+        bail!("{error}");
+    }
     tracker.add_alert_callback(Arc::new(|alert| say(&alert.to_string())));
     if tracker.is_running() && args.duration.is_none() {
         say(&format!("watching {name}; stop with Ctrl-C"));
     }
     let start = Instant::now();
+    let mut has_failed = false;
     let ended = loop {
+        if !has_failed && let Some(error) = log_error(args, &tracker) {
+            say(&format!("warning: {error}; watching goes on"));
+            has_failed = true;
+        }
         if !tracker.is_running() {
             break Ended::Gone;
         }
@@ -85,11 +186,21 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     } else {
         super::print_text(&summary.text())?;
     }
-    if let Some(error) = tracker.log_error() {
-        let path = args.output.as_deref().unwrap_or(Path::new("")).display();
-        bail!("{path}: {error}: the log may be incomplete");
+    if let Some(error) = log_error(args, &tracker) {
+        bail!("{error}");
     }
     Ok(if tracker.statistics().alerts == 0 { Found::Nothing } else { Found::Something })
+}
+
+/// Why the log is incomplete, with its path.
+fn log_error(args: &MonitorArgs, tracker: &MemoryTracker) -> Option<String> {
+    let path = args.output.as_deref()?.display();
+    let why = match tracker.log_error()? {
+        io::ErrorKind::NotFound => "the file was removed or replaced while it was written".to_owned(),
+        io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
+        kind => kind.to_string(),
+    };
+    Some(format!("{path}: {why}; the log is incomplete"))
 }
 
 /// The sources of a target: its pool, its host memory, its GPU memory.

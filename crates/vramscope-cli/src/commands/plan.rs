@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use vramscope::analysis::{Cancel, PlanSource};
-use vramscope::report::{ReplayJson, TextOptions, findings, replay};
+use vramscope::report::{ReplayJson, TextOptions, replay, replay_sentences};
 use vramscope::session::ReplayRequest;
 
 use crate::advice::ADVICE;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         let Some(plan) = plan else { bail!("{}: too large for a plan", session.name()) };
         let text = serde_json::to_vec(plan.plan.as_ref()).context("cannot write the plan")?;
         output.write_whole(&text)?;
-        if let Some(warning) = plan.made.as_ref().and_then(findings::varying_steps) {
+        if let Some(warning) = plan.made.as_ref().and_then(replay_sentences::varying_steps) {
             say(&format!("warning: {}: {warning}", session.name()));
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct QueryArgs {
     /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// AnswerFormat of the rows [default: from the ending of OUT, else table]
+    /// Format of the rows [default: from the ending of OUT, else table]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<RowFormat>,
     /// Output file, replaced only when all is written [default: standard output]

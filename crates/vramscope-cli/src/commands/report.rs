@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use vramscope::analysis::{Cancel, SamplesSummary};
-use vramscope::report::{SampleAnswers, SamplesJson, TextOptions, samples_report};
+use vramscope::report::{ROWS, SampleAnswers, SamplesJson, TextOptions, samples_report};
 use vramscope::session::{ReportRequest, Session};
 use vramscope::trace::formats::{Compression, Opened};
 use vramscope::trace::samples::{SampleLog, Series};
@@ -49,9 +49,9 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
 fn of_recording(args: &ReportArgs, session: &Session) -> anyhow::Result<()> {
     let answer = session.report(&args.request, &Cancel::default()).map_err(super::about(session.name()))?;
     if args.json {
-        super::print_json(&answer.json(args.request.top))
+        super::print_json(&answer.json())
     } else {
-        super::print_text(&answer.text(text_options(args)))
+        super::print_text(&answer.text(super::width(), args.full_stacks))
     }
 }
 
@@ -87,10 +87,6 @@ fn of_samples(
     if args.json {
         return super::print_json(&SamplesJson::new(&answers, top));
     }
-    super::print_text(&samples_report(&answers, text_options(args)))
-}
-
-fn text_options(args: &ReportArgs) -> TextOptions {
-    let top = args.request.top.unwrap_or(10).max(1);
-    TextOptions { width: super::width(), top, full_stacks: args.full_stacks }
+    let options = TextOptions { width: super::width(), top: top.unwrap_or(ROWS).max(1), full_stacks: false };
+    super::print_text(&samples_report(&answers, options))
 }

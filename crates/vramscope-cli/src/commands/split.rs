@@ -15,6 +15,8 @@ use vramscope_files::make_folder;
 use super::{about, open};
 use crate::args::ReadArgs;
 use crate::output::Output;
+use crate::part;
+use crate::part_folder::PartFolder;
 use crate::say::{print_json, print_text, say};
 
 /// Cut a long recording into parts that can each be reported and replayed
@@ -124,12 +126,7 @@ pub(crate) fn run(args: &SplitArgs) -> anyhow::Result<()> {
     let split = Split::of(&source, args.by()?).map_err(|error| with_advice(&error, &name))?;
     make_folder(folder).with_context(|| name_of_folder.clone())?;
     let lost = lost(&source, ExportFormat::Pickle);
-    let mut parts = Vec::with_capacity(split.parts());
-    for part in 0..split.parts() {
-        let path = folder.join(format!("part-{part:04}.pickle"));
-        write_part(&split, part, &path)?;
-        parts.push(PartJson { file: path.display().to_string(), devices: devices_of(&split, part) });
-    }
+    let parts = write_parts(&split, folder)?;
     let answer = SplitJson { file: name, output: name_of_folder, parts, lost };
     if args.json {
         return print_json(&answer);
@@ -148,11 +145,25 @@ fn with_advice(error: &SplitError, name: &str) -> anyhow::Error {
     anyhow!("{name}: {error}{option}")
 }
 
-fn write_part(split: &Split, part: usize, path: &Path) -> anyhow::Result<()> {
-    let mut out = Output::file(path, &[])?;
-    let target = out.name().to_owned();
-    formats::write_pickle(&split.part(part), &mut out).context(target)?;
-    out.finish()
+/// Writes all parts, or none.
+fn write_parts(split: &Split, folder: &Path) -> anyhow::Result<Vec<PartJson>> {
+    part::watch_signals()?;
+    let unfinished = PartFolder::create(folder).with_context(|| folder.display().to_string())?;
+    let (mut names, mut parts) = (Vec::new(), Vec::new());
+    for part in 0..split.parts() {
+        let name = format!("part-{part:04}.pickle");
+        let file = folder.join(&name).display().to_string();
+        let dir = unfinished.dir().try_clone().with_context(|| file.clone())?;
+        let mut out = Output::in_folder(dir, &name, file.clone())?;
+        formats::write_pickle(&split.part(part), &mut out).with_context(|| file.clone())?;
+        out.finish()?;
+        names.push(name);
+        parts.push(PartJson { file, devices: devices_of(split, part) });
+    }
+    for (name, part) in names.iter().zip(&parts) {
+        unfinished.finish(name).with_context(|| part.file.clone())?;
+    }
+    Ok(parts)
 }
 
 fn devices_of(split: &Split, part: usize) -> Vec<DeviceJson> {

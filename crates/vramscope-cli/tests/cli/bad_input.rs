@@ -210,7 +210,7 @@ print(p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 102
 }
 
 #[test]
-fn what_expands_beyond_reason_is_read_where_the_user_says_so() {
+fn max_expanded_allows_a_file_that_expands_beyond_the_limit() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
     let spaces = " ".repeat(10 << 20);
     let snapshot = format!("{{\"segments\": [],{spaces}\"device_traces\": []{spaces}}}");

@@ -53,7 +53,7 @@ fn shell(line: &str, folder: &Path) -> Command {
 /// moment. `None` for a line that is checked elsewhere.
 fn output(line: &str, folder: &Path) -> Option<Output> {
     let line = line.split(" #").next().unwrap().trim();
-    let line = line.replace("cargo run --release -- ", "vramscope ");
+    let line = line.replace("cargo run -- ", "vramscope ");
     if let Some(options) = line.strip_prefix("./test") {
         // The script that runs this test.
         assert!(read("test").contains(&format!("./test{options}")), "`./test` does not tell of{options}");
@@ -99,7 +99,7 @@ fn commands(fence: &Fence) -> Vec<String> {
 
 /// Runs each command of every page. The lines of a following output block must occur in the output, in sequence.
 #[test]
-fn commands_do_what_their_page_says() {
+fn commands_of_the_book_have_the_outputs_shown() {
     let folder = folder();
     let mut wrong = Vec::new();
     for page in pages() {
@@ -152,7 +152,7 @@ fn commands_do_what_their_page_says() {
 
 /// Lists all examples that no test here runs, and what they need. The browser tests build the site.
 #[test]
-fn what_is_not_run_is_listed() {
+fn the_list_of_examples_that_no_test_runs() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
         // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those
@@ -172,7 +172,7 @@ fn what_is_not_run_is_listed() {
     docs/fit.md needs torch: vramscope fit --gpu rtx4060 --vary 'batch=1..64' -- python train.py --batch '{batch}'
     docs/fit.md needs torch: vramscope fit --gpu rtx4060 --recordings runs -- python gpt2.py
     docs/phantom-accuracy.md needs torch: PYTHONPATH=. vramscope phantom run --once --gpu h100-80gb -- python VRAMSCOPE/bench/accuracy/without_values.py cs336_systems/benchmark.py
-    docs/phantom-accuracy.md needs gpu: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 python programs/gpt2.py --iterations 4 --record gpu.pickle
+    docs/phantom-accuracy.md needs gpu: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 python VRAMSCOPE/acceptance/workloads/gpt2.py --iterations 4 --record gpu.pickle
     docs/phantom-accuracy.md needs torch: python VRAMSCOPE/bench/accuracy/qwen_checkpoint.py 0.8B qwen-0.8B
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
     docs/phantom.md needs torch: vramscope phantom run --gpus 8 -- torchrun --nproc-per-node 8 train.py

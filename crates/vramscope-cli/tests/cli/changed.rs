@@ -103,7 +103,7 @@ fn a_larger_batch_of_an_edited_program() {
 }
 
 #[test]
-fn what_a_user_sees() {
+fn the_output_of_diff_for_a_larger_batch() {
     let folder = "crates/vramscope-cli/tests/cli/diff";
     let [a, b] = ["tagged-base", "tagged-batch"].map(|name| format!("{folder}/{name}.pickle.zst"));
     insta_cmd::assert_cmd_snapshot!(crate::vramscope(&["diff", &a, &b, "--top", "4"]));

@@ -64,7 +64,7 @@ fn peaks_are_those_of_pytorchs_own_counters() {
 }
 
 #[test]
-fn the_end_adds_up() {
+fn the_counters_at_the_end_of_real_recordings_add_up() {
     let Some(data) = data() else { return };
     for file in recordings(&data.join("real")) {
         let trace = vramscope::trace::formats::read(std::fs::File::open(&file).unwrap()).unwrap().trace;

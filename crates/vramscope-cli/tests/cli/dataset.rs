@@ -119,7 +119,7 @@ fn summaries_alone_are_those_of_the_whole() {
 }
 
 #[test]
-fn what_goes_wrong_is_a_line() {
+fn failures_of_a_dataset_export_are_one_line_each() {
     let (folder, plan) = fleet();
     let recordings = folder.path().join("recordings");
     let out = folder.path().join("dataset");
@@ -200,7 +200,7 @@ fn a_killed_export_leaves_no_part_of_a_table() {
 /// Commands that need DataFusion print how to install it if it is not built in.
 #[cfg(not(feature = "rollup"))]
 #[test]
-fn what_is_not_there_says_how_to_get_it() {
+fn a_missing_feature_says_how_to_install_it() {
     let how = "install one with `cargo install vramscope-cli --features rollup`\n";
     for (args, what) in [
         (vec!["query", "SELECT 1", "examples"], "this build of vramscope has no SQL support"),

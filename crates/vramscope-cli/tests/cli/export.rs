@@ -367,7 +367,7 @@ fn one_moment_and_one_device() {
 }
 
 #[test]
-fn what_was_written_as_json() {
+fn the_json_of_export() {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(root().join("examples/leak.pickle"), folder.path().join("leak.pickle")).unwrap();
     let mut command = vramscope(&["export", "leak.pickle", "-o", "leak.folded", "--json"]);
@@ -377,7 +377,7 @@ fn what_was_written_as_json() {
 }
 
 #[test]
-fn what_does_not_go_together() {
+fn options_of_export_that_exclude_each_other() {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(root().join(OOM), folder.path().join("oom.pickle")).unwrap();
     let refuse = |args: &[&str]| {
@@ -516,7 +516,7 @@ mod data {
 
     #[test]
     #[ignore = "takes long: ./test --slow"]
-    fn what_is_live_at_the_peak() {
+    fn exports_of_the_peak_have_its_live_allocations() {
         let all = all();
         for e in &all {
             check_folded(e);

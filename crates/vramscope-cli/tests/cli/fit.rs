@@ -142,7 +142,7 @@ fn the_memory_of_a_forked_process_counts() {
 }
 
 #[test]
-fn recordings_are_kept_by_change() {
+fn fit_keeps_the_recording_of_each_change() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let options = ["--json", "--recordings", kept.to_str().unwrap()];

@@ -163,7 +163,7 @@ fn a_fleet_as_text() {
 
 /// The summary of a rank has the numbers of its report.
 #[test]
-fn a_summary_says_what_the_report_says() {
+fn the_summary_of_a_rank_has_the_numbers_of_its_report() {
     for file in ["examples/oom.pickle", "examples/leak.pickle", "examples/training.pickle.zst"] {
         let (fleet, err) = answer(&[file, "--no-cache"]);
         assert_eq!(err, "", "{file}");
@@ -278,6 +278,60 @@ fn budgets_decide_the_exit_code() {
     );
 }
 
+/// Names that break XML, control a terminal, or are not text. `]]>` and similar are as they are, other characters are escaped.
+#[cfg(unix)]
+#[test]
+fn names_of_files_are_text_in_junit() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let names: [&[u8]; 12] = [
+        b"]]>",
+        b"&\"'<!-- --><failure>",
+        b"<![CDATA[",
+        b"&#0;&lt;&evil;",
+        b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY x SYSTEM 'file'>]>",
+        b"\x1b[31mred\x1b]0;title\x07",
+        b"\x01\x08\x0b\x0c\x7f\r\n\t",
+        "\u{85}\u{9b}\u{2028}\u{202e}\u{2066}\u{200b}\u{fe0f}\u{e0041}".as_bytes(),
+        "\u{fffe}\u{ffff}\u{feff}".as_bytes(),
+        b"\xed\xa0\x80 \xff",
+        &[b'x'; 200],
+        b"",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for (rank, name) in names.into_iter().enumerate() {
+        let name = [name, format!(" rank{rank}.pickle").as_bytes()].concat();
+        let path = folder.path().join(OsStr::from_bytes(&name));
+        fs::write(&path, [b"evil ]]> & < \x1b[31m \0", &*name].concat()).unwrap();
+        let path = vramscope::report::Shown::of(&path.display().to_string()).to_string();
+        expected.push(format!(
+            "rank {rank}: {}: not a memory snapshot",
+            path.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+        ));
+    }
+    fs::copy(root().join("examples/oom.pickle"), folder.path().join("rank12.pickle")).unwrap();
+    let args =
+        [folder.path().to_str().unwrap(), "--rank", r"rank(\d+)\.pickle", "--max-peak", "1", "--junit", "-"];
+    let (code, xml, err) = text(&args);
+    assert_eq!((code, err.as_str()), (1, ""));
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let tags: Vec<&str> =
+        document.descendants().filter(|n| n.is_element()).map(|n| n.tag_name().name()).collect();
+    assert_eq!(tags, ["testsuites", "testsuite", "testcase", "failure", "system-out"], "{xml}");
+    let told = document.descendants().find(|n| n.has_tag_name("system-out")).unwrap().text().unwrap();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{told}");
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert!(line.starts_with(expected), "{line:?}, not {expected:?}");
+        let is_fit = |c: char| {
+            !c.is_control() && !"\u{2028}\u{202e}\u{2066}\u{200b}\u{fe0f}\u{e0041}\u{feff}".contains(c)
+        };
+        assert!(line.chars().all(is_fit), "{line:?}");
+    }
+}
+
 #[test]
 fn the_card_is_given_or_shown() {
     let (_folder, name) = copies(&[("rank0.pickle", "oom.pickle"), ("rank1.pickle", "leak.pickle")]);
@@ -293,7 +347,7 @@ fn the_card_is_given_or_shown() {
 }
 
 #[test]
-fn what_names_do_not_tell_is_said() {
+fn files_without_rank_numbers_are_an_error() {
     let (_folder, name) = copies(&[("a.pickle", "leak.pickle"), ("b.pickle", "leak.pickle")]);
     let (code, out, err) = text(&[&name]);
     assert_eq!((code, out.as_str()), (2, ""));
@@ -318,7 +372,7 @@ fn what_names_do_not_tell_is_said() {
 }
 
 #[test]
-fn of_two_files_of_a_rank_the_newer_is_answered() {
+fn the_newer_of_two_files_of_a_rank_is_reported() {
     let (folder, name) = copies(&[
         ("a/rank0.pickle", "leak.pickle"),
         ("b/rank0.pickle", "oom.pickle"),
@@ -340,7 +394,7 @@ fn of_two_files_of_a_rank_the_newer_is_answered() {
 }
 
 #[test]
-fn other_programs_and_settings_are_told() {
+fn ranks_with_other_programs_and_settings_are_reported() {
     let (folder, name) = copies(&[
         ("rank0.pickle", "leak.pickle"),
         ("rank1.pickle", "leak.pickle"),
@@ -385,7 +439,7 @@ fn files_that_cannot_be_read_are_rows() {
 
 /// Folders named after times and processes, whose ranks are in files next to the recordings.
 #[test]
-fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
+fn the_bundle_of_a_flight_recorder_has_the_rank_of_its_process() {
     let folder = tempfile::tempdir().unwrap();
     for (process, rank, example) in [("4711", "1", "leak"), ("4712", "0", "oom"), ("4713", "7", "")] {
         let bundle = folder.path().join(format!("oom_dump_20261123T101112Z_{process}_cuda_1"));
@@ -412,7 +466,7 @@ fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
 }
 
 #[test]
-fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
+fn damaged_and_old_summaries_in_the_cache_are_replaced() {
     let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
     let cache = tempfile::tempdir().unwrap();
     let text = |args: &[&str]| text_with(cache.path(), args);
@@ -449,7 +503,7 @@ fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
 }
 
 #[test]
-fn nothing_is_kept_where_that_is_not_wanted() {
+fn no_cache_writes_no_summaries() {
     let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle")]);
     let cache = tempfile::tempdir().unwrap();
     assert_eq!(text_with(cache.path(), &[&name, "--no-cache"]).0, 0);
@@ -459,7 +513,7 @@ fn nothing_is_kept_where_that_is_not_wanted() {
 /// A failed cache gives one note and the same answer: with a full disk, or without a folder.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_keeps_nothing_and_answers() {
+fn a_full_disk_stores_no_summary_and_the_answer_is_the_same() {
     let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
     let cache = tempfile::tempdir().unwrap();
     let whole = text(&[&name, "--no-cache"]);
@@ -493,7 +547,7 @@ fn a_full_disk_keeps_nothing_and_answers() {
 }
 
 #[test]
-fn two_runs_at_once_do_not_break_each_other() {
+fn two_runs_of_fleet_at_once_share_the_cache() {
     let plan = JobPlan::new(16, 3);
     let (_folder, name) = fleet(&plan);
     let cache = tempfile::tempdir().unwrap();
@@ -555,7 +609,7 @@ fn summaries_beside_recordings_are_not_believed() {
 /// A link in an archive may point anywhere.
 #[cfg(unix)]
 #[test]
-fn nothing_is_written_through_links_beside_recordings() {
+fn fleet_writes_through_no_link_beside_recordings() {
     let (folder, name) = copies(&[("rank0.pickle", "leak.pickle")]);
     let outside = tempfile::tempdir().unwrap();
     let old = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
@@ -607,7 +661,7 @@ fn summaries_that_others_can_write_are_not_used() {
 /// Pipes and devices in folders and patterns are left out and never block.
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_left_out() {
+fn pipes_and_devices_in_folders_are_left_out() {
     let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
     let pipe = folder.path().join("rank2.pickle");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -630,7 +684,7 @@ fn what_is_no_file_is_left_out() {
 /// Links that lead back to their folder do not make the search endless.
 #[cfg(unix)]
 #[test]
-fn links_to_folders_are_not_walked_for_ever() {
+fn links_that_lead_back_do_not_make_the_search_endless() {
     let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
     for link in ["one", "two"] {
         std::os::unix::fs::symlink(".", folder.path().join(link)).unwrap();
@@ -658,7 +712,7 @@ fn hostile_names_are_shown_harmless() {
 
 /// Of several devices, the one with the highest peak is reported, with a note about the others.
 #[test]
-fn of_several_devices_the_highest_is_answered() {
+fn fleet_reports_the_device_with_the_highest_peak() {
     let folder = tempfile::tempdir().unwrap();
     let event =
         |size: u64| json!({"action": "alloc", "addr": 1 << 20, "size": size, "stream": 0, "frames": []});

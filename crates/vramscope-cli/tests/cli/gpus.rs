@@ -190,7 +190,7 @@ fn a_process_on_one_of_two_gpus_is_watched_there() {
 }
 
 #[test]
-fn of_several_gpus_one_has_to_be_named() {
+fn a_process_on_several_gpus_needs_the_option_device() {
     let Some(machine) = phantom_run(2) else { return };
     let home = Home::new();
     let holder = Holder::start(&machine, "0:100 1:20");
@@ -206,7 +206,7 @@ fn of_several_gpus_one_has_to_be_named() {
 }
 
 #[test]
-fn a_killed_process_on_a_gpu_is_gone_and_its_bytes_are_told() {
+fn monitor_reports_the_freed_bytes_of_a_killed_process() {
     let Some(machine) = phantom_run(2) else { return };
     let home = Home::new();
     let log = home.path().join("run.jsonl");

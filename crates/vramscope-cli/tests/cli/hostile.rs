@@ -117,7 +117,7 @@ fn holds_nothing_unfit(args: &[&str], output: &Output) {
 }
 
 #[test]
-fn no_text_of_others_steers_the_terminal() {
+fn foreign_text_never_controls_the_terminal() {
     let files = Files::new();
     let hostile = files.hostile();
     let [file, plain] = [hostile.to_str().unwrap(), "plain.json"];
@@ -170,7 +170,7 @@ fn json_has_the_texts_as_they_are() {
 }
 
 #[test]
-fn no_error_repeats_what_steers_the_terminal() {
+fn errors_never_repeat_control_characters() {
     let files = Files::new();
     let [none, broken, folder, argument, sweep, alert, device] = [
         format!("none{HOSTILE}"),
@@ -255,7 +255,7 @@ fn no_error_repeats_what_steers_the_terminal() {
 
 /// Names that once took hours: paths of slashes, letters without width.
 #[test]
-fn names_without_end_are_cut_at_once() {
+fn very_long_names_are_cut_quickly() {
     let files = Files::new();
     for text in [
         "/".repeat(200 << 10),

@@ -173,7 +173,7 @@ fn monitor_ends_with_a_sentence_and_a_log() {
 
 /// A program that does not even send a greeting does not block.
 #[test]
-fn who_does_not_greet_is_refused_in_a_sentence() {
+fn a_program_without_a_greeting_is_refused_in_one_sentence() {
     with_every_habit(|habit| {
         let home = Home::new();
         let path = socket(home.path());

@@ -358,6 +358,19 @@ impl Raw {
         );
     }
 
+    /// Checks that a line is answered with an error.
+    fn refuses(&mut self, line: &str, code: i64, id: &Value) {
+        self.write(line);
+        let answer = self.next();
+        let line: String = line.chars().take(100).collect();
+        assert_eq!(
+            (&answer["error"]["code"], answer.get("id")),
+            (&json!(code), Some(id)),
+            "{line}: {answer}"
+        );
+        assert!(!answer["error"]["message"].as_str().unwrap().is_empty(), "{line}: {answer}");
+    }
+
     fn next(&self) -> Value {
         self.answers.recv_timeout(Duration::from_secs(120)).unwrap()
     }
@@ -373,7 +386,7 @@ impl Raw {
 
 /// Clients that request it get progress notifications, also while their call waits.
 #[test]
-fn progress_is_told_to_those_who_ask() {
+fn clients_that_request_progress_get_notifications() {
     let mut raw = Raw::begun(&root().join("examples"));
     raw.call(1, "open", json!({"path": "oom.pickle"}));
     assert_eq!(raw.next()["id"], 1);
@@ -409,42 +422,71 @@ fn progress_is_told_to_those_who_ask() {
     panic!("no question took long enough");
 }
 
+/// Every line with an error has one answer: its code, and the `id` of the request or null.
 #[test]
-fn lines_that_are_no_requests_do_not_end_it() {
+fn invalid_lines_do_not_end_the_mcp_server() {
     let mut raw = Raw::new(&root().join("examples"));
     // Before the first request.
     raw.write("");
-    raw.write("nothing of JSON");
     raw.write(r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#);
     raw.write(r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#);
+    raw.refuses("nothing of JSON", -32700, &Value::Null);
+    raw.refuses("[]", -32600, &Value::Null);
     raw.begin();
+    let call = |params: &str| {
+        format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#)
+    };
     let long =
         format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": "{}"}}"#, "x".repeat(3 << 20));
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+    for (line, code, id) in [
+        ("nothing of JSON", -32700, Value::Null),
+        ("{", -32700, Value::Null),
+        ("\u{0}\u{1}\u{2}", -32700, Value::Null),
+        (&deep, -32700, Value::Null),
+        (&format!("{ping}{ping}"), -32700, Value::Null),
+        (&call(r#"{"name": "open", "arguments": {"path": 1e999}}"#), -32700, Value::Null),
+        ("null", -32600, Value::Null),
+        ("7", -32600, Value::Null),
+        ("{}", -32600, Value::Null),
+        ("[]", -32600, Value::Null),
+        (&format!("[{ping}]"), -32600, Value::Null),
+        (&long, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "id": {"a": 1}, "method": "tools/list"}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "1.0", "id": 1, "method": "ping"}"#, -32600, json!(1)),
+        (r#"{"id": "a", "method": "ping"}"#, -32600, json!("a")),
+        (r#"{"jsonrpc": "2.0", "id": 1}"#, -32600, json!(1)),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#, -32600, json!(1)),
+        (&call("7"), -32600, json!(1)),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "no/such/method"}"#, -32601, json!(1)),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "resources/list"}"#, -32601, json!(1)),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}"#, -32602, json!(1)),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": {}}"#, -32602, json!(1)),
+        (&call(r#"{"name": 7}"#), -32602, json!(1)),
+        (&call(r#"{"name": "nothing"}"#), -32602, json!(1)),
+        (&call(r#"{"name": "open", "arguments": [1]}"#), -32602, json!(1)),
+    ] {
+        raw.refuses(line, code, &id);
+    }
+    raw.input.write_all(b"\xff\xfe\n").unwrap();
+    assert_eq!(raw.next()["error"]["code"], -32700);
+    // Notifications and answers have no answer, even if they are wrong. So an error that is sent back ends there.
     for line in [
-        "nothing of JSON",
-        "{",
-        "null",
-        "[]",
-        "{}",
-        "\u{0}\u{1}\u{2}",
-        r#"{"jsonrpc": "1.0", "id": 1, "method": "ping"}"#,
-        r#"{"jsonrpc": "2.0", "id": {"a": 1}, "method": "tools/list"}"#,
-        r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#,
-        r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}"#,
-        r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 7}}"#,
-        r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "open", "arguments": [1]}}"#,
-        r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "open", "arguments": {"path": 1e999}}}"#,
-        r#"{"jsonrpc": "2.0", "id": 1, "method": "no/such/method"}"#,
+        " \t\r",
         r#"{"jsonrpc": "2.0", "id": 77, "result": {}}"#,
+        r#"{"jsonrpc": "2.0", "id": 77, "error": 7}"#,
+        r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "the line is not JSON"}}"#,
         r#"{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}"#,
         r#"{"jsonrpc": "2.0", "method": "notifications/nothing"}"#,
-        &long,
-        &deep,
+        r#"{"jsonrpc": "2.0", "method": 7}"#,
     ] {
         raw.write(line);
     }
-    raw.input.write_all(b"\xff\xfe\n").unwrap();
+    raw.write(&format!("\u{feff}{ping}\r"));
+    assert_eq!(raw.next(), json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     raw.ends();
 }
 
@@ -481,7 +523,7 @@ fn thousands_of_requests_at_once_are_answered_or_refused() {
 }
 
 #[test]
-fn nothing_is_written_and_nothing_else_is_printed() {
+fn mcp_writes_no_file_and_prints_only_responses() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(root().join("examples/oom.pickle"), folder.path().join("oom.pickle")).unwrap();
     let mut raw = Raw::begun(folder.path());

@@ -129,7 +129,7 @@ fn a_killed_monitor_leaves_a_readable_log() {
 }
 
 #[test]
-fn an_alert_is_said_once_and_is_the_exit_code() {
+fn an_alert_is_reported_once_and_gives_exit_code_1() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("live.sock");
     let _child = serve(&socket);
@@ -178,6 +178,100 @@ fn a_process_that_serves_nothing_has_its_host_memory() {
     assert!(summary["high"]["cpu_bytes"].as_u64().unwrap() > 0);
     assert_eq!((&summary["high"]["allocated_bytes"], &summary["high_is_exact"]), (&().into(), &false.into()));
     assert!(text(&output.stderr).contains("note: the process serves no pool"));
+}
+
+#[test]
+fn an_existing_log_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = std::process::id().to_string();
+    for name in ["run.csv", "run.jsonl"] {
+        let log = folder.path().join(name);
+        let args = ["monitor", &process, "--duration", "0.05", "--interval", "0.01", "-o"];
+        let args = [&args[..], &[log.to_str().unwrap()]].concat();
+        // An empty file, as from `mktemp`, has nothing to lose.
+        fs::write(&log, "").unwrap();
+        assert_eq!(run(&args).status.code(), Some(0));
+        let before = fs::read(&log).unwrap();
+        assert!(!before.is_empty());
+        let again = run(&args);
+        assert_eq!(again.status.code(), Some(2));
+        let said = text(&again.stderr).lines().last().unwrap();
+        let why = "already exists; name another file, or remove it";
+        assert_eq!(said, format!("error: {}: {why}", log.display()));
+        assert_eq!(fs::read(&log).unwrap(), before);
+    }
+}
+
+/// Starts a monitor of this process that logs to `log`, and waits until the log has lines.
+#[cfg(target_os = "linux")]
+fn watching(log: &Path) -> Child {
+    let process = std::process::id().to_string();
+    let mut command = vramscope(&["monitor", &process, "--interval", "0.005", "-o"]);
+    let child = command.arg(log).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::read_to_string(log).unwrap_or_default().lines().count() < 5 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// The output of a monitor that Ctrl-C ends.
+#[cfg(target_os = "linux")]
+fn interrupted(child: Child) -> Output {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_log_whose_folder_was_removed_is_an_error() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("logs");
+    fs::create_dir(&folder).unwrap();
+    let log = folder.join("run.jsonl");
+    let child = watching(&log);
+    fs::remove_dir_all(&folder).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let output = interrupted(child);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let why = "the file was removed or replaced while it was written";
+    assert_eq!(said.lines().filter(|line| line.contains(why)).count(), 2, "at once and at the end: {said}");
+    let last = format!("error: {}: {why}; the log is incomplete", log.display());
+    assert_eq!(said.lines().last(), Some(last.as_str()));
+    // The summary is printed all the same.
+    assert!(text(&output.stdout).contains("samples"), "{}", text(&output.stdout));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_log_on_a_full_disk_is_an_error_and_keeps_its_lines() {
+    let Some(disk) = crate::outputs::FullDisk::new("64k") else { return };
+    let log = disk.path().join("run.jsonl");
+    let child = watching(&log);
+    disk.fill();
+    let full = fs::metadata(&log).unwrap().len();
+    while fs::metadata(&log).unwrap().len() < full.next_multiple_of(4096) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let output = interrupted(child);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let why = format!("error: {}: no space left on the disk; the log is incomplete", log.display());
+    assert_eq!(said.lines().last(), Some(why.as_str()));
+    let kept = fs::read_to_string(&log).unwrap();
+    let (kept, _) = kept.rsplit_once('\n').unwrap();
+    assert!(kept.lines().count() >= 5);
+    kept.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).unwrap()));
+
+    // A log that cannot begin is an error at once.
+    let next = disk.path().join("next.csv");
+    let process = std::process::id().to_string();
+    let output = run(&["monitor", &process, "--duration", "60", "-o", next.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let why = format!("error: {}: no space left on the disk; the log is incomplete", next.display());
+    assert_eq!(text(&output.stderr).lines().last(), Some(why.as_str()));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Attacks by another user of the machine on the command's files. The tests run as root, which can become the other user.
 #![cfg(target_os = "linux")]
 
-use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, lchown, symlink};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -53,7 +54,7 @@ fn attack(commands: &[&str]) -> String {
 }
 
 #[test]
-fn nobody_else_reaches_what_run_puts_on_the_path_of_python() {
+fn other_users_cannot_change_the_python_code_of_vramscope_run() {
     let Some(temporary) = shared(0o1777) else { return };
     for umask in ["000", "002", "022"] {
         let program = format!(
@@ -71,7 +72,7 @@ fn nobody_else_reaches_what_run_puts_on_the_path_of_python() {
 }
 
 #[test]
-fn nobody_else_reaches_the_files_of_a_phantom_run() {
+fn other_users_cannot_access_the_files_of_a_phantom_run() {
     let Some(temporary) = shared(0o1777) else { return };
     for umask in ["000", "002", "022"] {
         let program = format!(
@@ -111,7 +112,7 @@ fn a_folder_for_temporary_files_in_which_others_can_rename_is_refused() {
 }
 
 #[test]
-fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
+fn an_output_never_follows_a_link_of_another_user() {
     let Some(folder) = shared(0o777) else { return };
     let [target, link] = ["own.txt", "out.csv"].map(|name| folder.path().join(name));
     fs::write(&target, "mine").unwrap();
@@ -124,9 +125,90 @@ fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
     assert_eq!(fs::read(&target).unwrap(), b"mine");
 }
 
+/// Creates a named pipe of the other user that all users can write to.
+fn pipe_of_another_user(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+    lchown(path, Some(OTHER), Some(OTHER)).unwrap();
+}
+
+/// The command, ended with exit code 124 after a minute.
+fn run_or_time_out(args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_vramscope")]).args(args).current_dir(root());
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn outputs_are_not_written_into_pipes_of_other_users() {
+    let Some(folder) = shared(0o1777) else { return };
+    let [pipe, link] = ["out.csv", "link.csv"].map(|name| folder.path().join(name));
+    pipe_of_another_user(&pipe);
+    symlink(&pipe, &link).unwrap();
+    let process = std::process::id().to_string();
+    for has_reader in [false, true] {
+        // A pipe that is opened for reading and writing does not wait for a writer.
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        let mut reader = has_reader.then(|| options.open(&pipe).unwrap());
+        for out in [&pipe, &link].map(|path| path.to_str().unwrap()) {
+            for args in [
+                &["export", "examples/oom.pickle", "-o", out][..],
+                &["view", "examples/oom.pickle", "--html", out],
+                &["check", "examples/oom.pickle", "--no-oom", "--junit", out],
+                &["plan", "examples/training.pickle.zst", "-o", out],
+                &["fleet", "examples/oom.pickle", "--no-cache", "--max-peak", "80GiB", "--junit", out],
+                &["monitor", &process, "--duration", "0.1", "-o", out],
+            ] {
+                let (code, said) = run_or_time_out(args);
+                assert_eq!(code, Some(2), "{args:?}: {said}");
+                assert!(said.contains("is a named pipe owned by user 65534"), "{args:?}: {said}");
+            }
+        }
+        let nothing = reader.as_mut().map(|reader| reader.read(&mut [0]).unwrap_err().kind());
+        assert_eq!(nothing, has_reader.then_some(ErrorKind::WouldBlock));
+    }
+}
+
+/// A log is written in place, so its former owner could read it.
+#[test]
+fn logs_are_not_written_into_files_of_other_users() {
+    let Some(folder) = shared(0o1777) else { return };
+    let log = folder.path().join("run.jsonl");
+    fs::write(&log, "").unwrap();
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o666)).unwrap();
+    lchown(&log, Some(OTHER), Some(OTHER)).unwrap();
+    let process = std::process::id().to_string();
+    let (code, said) =
+        run_or_time_out(&["monitor", &process, "--duration", "0.1", "-o", log.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("belongs to user 65534"), "{said}");
+    assert_eq!(fs::read(&log).unwrap(), b"");
+}
+
+/// Another user swaps pipes, links and files under the names of outputs, 1,000 times for each mode of the folder.
+#[test]
+#[ignore = "takes long: ./test --slow"]
+fn attacks_on_outputs_achieve_nothing() {
+    if !is_root() {
+        return skip("root", "two users take root");
+    }
+    let program = root().join("crates/vramscope-files/programs/attack.py");
+    let mut command = Command::new("python3");
+    let output = command.arg(program).arg(env!("CARGO_BIN_EXE_vramscope")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return skip("root", &said);
+    }
+    let achieved = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{achieved}{said}");
+    assert_eq!(achieved.matches(": 1000 runs in ").count(), 2, "{achieved}");
+}
+
 /// PYTHONPATH is split at colons, so the recorder in a folder with a colon would not be found.
 #[test]
-fn run_refuses_a_folder_that_python_cannot_be_told_of() {
+fn run_refuses_a_temporary_folder_with_a_colon() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("a:b");
     fs::create_dir(&temporary).unwrap();

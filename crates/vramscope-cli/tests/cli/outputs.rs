@@ -49,7 +49,7 @@ fn the_verdict_does_not_depend_on_who_reads() {
 
 /// A failed write of notes to stderr does not stop the answer.
 #[test]
-fn notes_that_nobody_reads_stop_nothing() {
+fn a_failed_write_of_notes_does_not_stop_the_answer() {
     let args = ["check", "fuzz/corpus/read/log-cut", "--max-peak", "1"];
     let read = run(&args);
     assert!(!read.stderr.is_empty());
@@ -59,11 +59,13 @@ fn notes_that_nobody_reads_stop_nothing() {
 
 /// All commands that write a file, each into a separate folder.
 fn writers(folder: &Path, recording: &str) -> Vec<(PathBuf, Vec<String>)> {
-    let cases: [(&str, &[&str]); 4] = [
+    let cases: [(&str, &[&str]); 6] = [
         ("run.csv", &["export", recording, "-o"]),
         ("run.json", &["export", recording, "-o"]),
         ("page.html", &["view", recording, "--html"]),
         ("memory.xml", &["check", recording, "--no-oom", "--junit"]),
+        ("plan.json", &["plan", "examples/training.pickle.zst", "-o"]),
+        ("fleet.xml", &["fleet", recording, "--no-cache", "--max-peak", "80GiB", "--junit"]),
     ];
     let whole = |(name, args): (&str, &[&str])| {
         let path = folder.join(name);
@@ -81,7 +83,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_full_disk_names_the_file_that_was_asked_for() {
+fn a_full_disk_error_names_the_requested_file() {
     let folder = tempfile::tempdir().unwrap();
     for (path, args) in writers(folder.path(), "examples/oom.pickle") {
         std::fs::write(&path, "as it was").unwrap();
@@ -111,6 +113,153 @@ fn a_full_disk_names_the_file_that_was_asked_for() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.starts_with("error: /dev/full: ") && said.contains("No space left"), "{args:?}: {said}");
         assert_eq!(output.status.code(), Some(2), "{args:?}");
+    }
+}
+
+/// Help and completions are answers, too.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["report", "--help"],
+        &["help", "monitor"],
+        &["completions", "bash"],
+        &["phantom", "list"],
+        &["report", "examples/oom.pickle"],
+        &["report", "examples/oom.pickle", "--json"],
+        &["info", "examples/oom.pickle"],
+        &["check", "examples/oom.pickle", "--no-oom", "--json"],
+        &["check", "examples/oom.pickle", "--no-oom", "--junit", "-"],
+        &["replay", "examples/oom.pickle"],
+        &["plan", "examples/training.pickle.zst", "--json"],
+        &["diff", "examples/leak.pickle", "examples/oom.pickle"],
+        &["export", "examples/oom.pickle", "--format", "csv"],
+        &["fleet", "examples/oom.pickle", "--no-cache", "--json"],
+        &["top", "--json"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = vramscope(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let last = said.lines().last().unwrap_or_default();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        let is_named = last.starts_with("error: standard output: ");
+        assert!(is_named && last.ends_with("No space left on device (os error 28)"), "{args:?}: {last}");
+    }
+}
+
+/// A file system without free space; `None` if the user is not root.
+#[cfg(target_os = "linux")]
+pub(crate) struct FullDisk {
+    folder: TempDir,
+}
+
+#[cfg(target_os = "linux")]
+impl FullDisk {
+    /// A disk of this size, in the form of `mount`'s option.
+    pub(crate) fn new(size: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(folder.path());
+        if !mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+            vramscope_testing::skip("root", "only root can mount a file system");
+            return None;
+        }
+        Some(Self { folder })
+    }
+
+    /// Changes the size.
+    pub(crate) fn resize(&self, size: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={size}")]).arg(self.path());
+        assert!(mount.status().unwrap().success());
+    }
+
+    /// Takes all free space, with a file.
+    pub(crate) fn fill(&self) {
+        use std::io::Write as _;
+        let mut file = std::fs::File::create(self.path().join("filler")).unwrap();
+        while file.write(&[0; 4096]).is_ok() {}
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg(self.path()).status().ok();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_split_that_fails_leaves_nothing_in_the_way_of_the_next() {
+    let Some(disk) = FullDisk::new("128k") else { return };
+    let parts = disk.path().join("parts");
+    let args = ["split", "examples/training.pickle.zst", "-o", parts.to_str().unwrap(), "--events", "200"];
+    let output = run(&args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let error = said.lines().last().unwrap();
+    let (file, why) = error.rsplit_once(": ").unwrap();
+    assert!(file.starts_with(&format!("error: {}/part-", parts.display())), "{error}");
+    assert!(!file.ends_with("part-0000.pickle"), "the first part has to fit: {error}");
+    assert_eq!(why, "No space left on device (os error 28)");
+    assert_eq!(names(&parts), [""; 0]);
+    disk.resize("64m");
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut written = names(&parts);
+    written.sort();
+    assert_eq!(written[0], "part-0000.pickle");
+    assert!(written.len() > 2 && written.iter().all(|name| name.ends_with(".pickle")), "{written:?}");
+}
+
+/// The export of a recording as CSV, to `out` in a shell: `$@` is the command without `-o`.
+#[cfg(target_os = "linux")]
+fn exported_by(script: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = root().join("examples/oom.pickle");
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash", env!("CARGO_BIN_EXE_vramscope"), "export"]);
+    command.arg(recording).args(["--format", "csv"]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read_to_string(folder.path().join("out")).unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn descriptors_are_written_to_as_a_shell_would() {
+    let csv = String::from_utf8(run(&["export", "examples/oom.pickle", "--format", "csv"]).stdout).unwrap();
+    for script in [
+        r#""$@" > out"#,
+        r#""$@" -o /dev/stdout > out"#,
+        r#""$@" -o /dev/stdout | cat > out"#,
+        r#""$@" -o /dev/stderr 2> out"#,
+        r#""$@" -o /dev/fd/3 3> out"#,
+        r#""$@" -o /proc/self/fd/3 3> out"#,
+        r#""$@" -o >(cat > out; touch done); until [ -e done ]; do sleep 0.01; done"#,
+        r#"mkfifo pipe; cat pipe > out & "$@" -o pipe; wait"#,
+        // The reader comes later.
+        r#"mkfifo pipe; "$@" -o pipe & sleep 0.3; cat pipe > out; wait"#,
+        r#"mkfifo pipe; ln -s pipe link; cat pipe > out & "$@" -o link; wait"#,
+        // A pipe of this user that belongs to another process.
+        r#"sleep 60 > out & "$@" -o /proc/$!/fd/1; kill $!"#,
+    ] {
+        assert_eq!(exported_by(script), csv, "{script}");
+    }
+    for script in [
+        r#"echo before > out; "$@" -o /dev/stdout >> out; echo after >> out"#,
+        r#"{ echo before; "$@" -o /dev/stdout; echo after; } > out"#,
+        r#"{ echo before; "$@" -o /dev/stdout; echo after; } | cat > out"#,
+        r#"echo before > out; "$@" -o /dev/fd/3 3>> out; echo after >> out"#,
+    ] {
+        assert_eq!(exported_by(script), format!("before\n{csv}after\n"), "{script}");
     }
 }
 
@@ -169,7 +318,7 @@ fn interrupted(command: &Command, folder: &TempDir, signal: &str) -> Option<Exit
 }
 
 #[test]
-fn a_signal_leaves_nothing_half_written() {
+fn a_signal_leaves_no_unfinished_file() {
     use std::os::unix::process::ExitStatusExt as _;
     let recordings = tempfile::tempdir().unwrap();
     let recording = long_recording(recordings.path());
@@ -189,7 +338,7 @@ fn a_signal_leaves_nothing_half_written() {
 
 /// The command as started by `nohup`.
 #[test]
-fn a_signal_that_is_to_be_ignored_is() {
+fn a_command_under_nohup_ignores_sighup() {
     let folder = tempfile::tempdir().unwrap();
     let recording = long_recording(folder.path());
     let out = folder.path().join("out.csv");

@@ -343,14 +343,14 @@ fn made(seed: u64) -> Value {
 // Twenty recordings, in two parallel tests.
 
 #[test]
-fn of_the_examples_the_page_says_what_the_report_says() {
+fn the_page_equals_the_report_for_the_examples() {
     for (example, seed) in ["training.pickle.zst", "leak.pickle", "oom.pickle"].into_iter().zip(1..) {
         assert_eq!(compare(&root().join("examples").join(example), seed), 2 * times());
     }
 }
 
 #[test]
-fn of_random_programs_the_page_says_what_the_report_says() {
+fn the_page_equals_the_report_for_random_programs() {
     let folder = tempfile::tempdir().unwrap();
     for seed in 0..17 {
         let file = folder.path().join(format!("made-{seed}.json"));
@@ -361,7 +361,7 @@ fn of_random_programs_the_page_says_what_the_report_says() {
 
 #[test]
 #[ignore = "takes long: ./test --slow"]
-fn of_larger_recordings_the_page_says_what_the_report_says() {
+fn the_page_equals_the_report_for_larger_recordings() {
     let Some(data) = data() else { return };
     let of = |folder: &str| recordings(&data.join(folder)).into_iter();
     let files: Vec<PathBuf> = ["real", "categories", "phantom"].into_iter().flat_map(of).collect();

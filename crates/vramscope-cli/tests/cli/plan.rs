@@ -59,7 +59,7 @@ fn two_streams(folder: &std::path::Path) -> String {
 }
 
 #[test]
-fn streams_share_memory_if_the_plan_says_so() {
+fn share_streams_lets_streams_share_the_memory_of_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let recording = two_streams(folder.path());
     let path = folder.path().join("run.plan");

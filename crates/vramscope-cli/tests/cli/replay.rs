@@ -97,7 +97,7 @@ fn the_smallest_device_is_one_on_which_it_fits() {
 }
 
 #[test]
-fn nonsense_settings_get_pytorch_s_own_complaint() {
+fn invalid_settings_get_pytorchs_own_message() {
     for (conf, why) in [
         ("expandable_segment:True", "`expandable_segment:True` has an unrecognized key"),
         ("max_split_size_mb:19", "`max_split_size_mb:19` is too small, must be >= 20"),
@@ -118,7 +118,7 @@ fn nonsense_settings_get_pytorch_s_own_complaint() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
+fn invalid_requests_are_refused() {
     for (args, why) in [
         (vec!["--capacity", "24X"], "a size is a number of bytes or has a unit, such as 24GiB or 512MB"),
         (vec!["--capacity", "much"], "a size is a number"),
@@ -146,7 +146,7 @@ fn what_cannot_be_asked_is_refused() {
 }
 
 #[test]
-fn a_recording_without_events_is_what_it_holds_at_the_end() {
+fn a_recording_without_events_is_replayed_from_its_end_state() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("empty.json");
     std::fs::write(&file, r#"{"segments": [], "device_traces": [[]]}"#).unwrap();
@@ -174,7 +174,7 @@ fn nothing_from_a_file_runs_in_a_shell() {
 
 /// `--conf ""` uses PyTorch's defaults, not the recorded settings.
 #[test]
-fn no_settings_are_pytorch_s_defaults() {
+fn an_empty_conf_means_pytorchs_defaults() {
     let (_, answer) = replay(&[OOM, "--conf", "", "--capacity", "80GiB"]);
     let device = &answer["devices"][0];
     assert_eq!(device["conf"], "");

@@ -1,5 +1,6 @@
 //! `vramscope run` with a log: C programs on a phantom GPU.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -135,7 +136,7 @@ fn waiting(folder: &Path, phantom: &vramscope::phantom::PhantomRun) -> std::proc
 }
 
 #[test]
-fn dump_copies_the_log_of_a_program_that_goes_on() {
+fn dump_copies_the_log_of_a_running_program() {
     let folder = tempfile::tempdir().unwrap();
     let Some(phantom) = phantom_run(1) else { return };
     let mut recorder = waiting(folder.path(), &phantom);
@@ -169,7 +170,7 @@ fn dump_copies_the_log_of_a_program_that_goes_on() {
 }
 
 #[test]
-fn dump_says_what_to_do_where_nothing_records() {
+fn dump_of_an_unrecorded_process_says_what_to_do() {
     let own = std::process::id().to_string();
     let said = run(&["dump", &own]);
     assert_eq!(said.status.code(), Some(2));
@@ -278,7 +279,7 @@ fn a_program_without_gpu_memory_has_no_log() {
 
 /// Its reader is gone, and the program must not wait for it.
 #[test]
-fn a_program_goes_on_if_the_recorder_is_killed() {
+fn a_program_continues_after_its_recorder_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let program = r#"int main() {
     workspace(1 << 20);
@@ -309,6 +310,126 @@ fn a_program_goes_on_if_the_recorder_is_killed() {
     let report = run(&["report", &log]);
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains("libcommunicator.so"), "{report}");
+}
+
+/// The errors of a phantom run, of `vramscope run` and of `vramscope attach` whose log is at `log`. The program goes on when the file
+/// `go` exists; `prepare` runs before, when it has used its GPU.
+fn errors_of_recordings(log: &Path, prepare: &dyn Fn()) -> Option<[(i32, String); 3]> {
+    let folder = tempfile::tempdir().unwrap();
+    let program = r#"int main() {
+    workspace(40 << 20);
+    fclose(fopen("started", "w"));
+    while (access("go", F_OK)) usleep(1000);
+    workspace(2 << 20);
+    usleep(600000);
+    return 0;
+}"#;
+    compile(folder.path(), program);
+    let phantom = phantom_run(1)?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (program, log) = (path("program"), log.to_str().unwrap());
+    let commands: [&[&str]; 3] = [
+        &["phantom", "run", "--gpu", "rtx4090", "--record", log, "--", &program],
+        &["run", "--record", log, "--", &program],
+        &["attach", "PID", "--record", log, "--for", "1.5"],
+    ];
+    Some(commands.map(|args| {
+        let [started, go] = ["started", "go"].map(path);
+        for file in [&started, &go] {
+            std::fs::remove_file(file).ok();
+        }
+        let wait = |child: &mut std::process::Child| {
+            while !Path::new(&started).exists() {
+                assert!(child.try_wait().unwrap().is_none(), "{args:?} ended early");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        let mut attached = (args[0] == "attach").then(|| {
+            let mut command = Command::new(&program);
+            let mut child = command.envs(phantom.environment()).current_dir(folder.path()).spawn().unwrap();
+            wait(&mut child);
+            child
+        });
+        let pid = attached.as_ref().map_or(0, std::process::Child::id).to_string();
+        let args: Vec<&str> = args.iter().map(|&arg| if arg == "PID" { &pid } else { arg }).collect();
+        let mut command = vramscope(&args);
+        if args[0] == "run" {
+            command.envs(phantom.environment());
+        }
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.current_dir(folder.path()).spawn().unwrap();
+        wait(&mut child);
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        if attached.is_some() {
+            stderr.read_line(&mut said).unwrap();
+            assert!(said.starts_with("recording process"), "{said}");
+        }
+        prepare();
+        std::fs::write(&go, "").unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        let output = child.wait_with_output().unwrap();
+        attached.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+        let answer = String::from_utf8(output.stdout).unwrap();
+        assert!(!answer.contains("Recording:"), "{answer}");
+        (output.status.code().unwrap(), said)
+    }))
+}
+
+fn has_gdb() -> bool {
+    let is_there = Command::new("gdb").arg("--version").output().is_ok();
+    if !is_there {
+        vramscope_testing::skip("gdb", "attaching to a process takes gdb");
+    }
+    is_there
+}
+
+/// The exit code of `vramscope run` is that of the program.
+#[test]
+fn a_log_on_a_full_disk_is_an_error() {
+    let Some(disk) = crate::outputs::FullDisk::new("64k") else { return };
+    disk.fill();
+    if !has_gdb() {
+        return;
+    }
+    let log = disk.path().join("run.vramscope");
+    let Some(errors) = errors_of_recordings(&log, &|| ()) else { return };
+    let why =
+        format!("{}: No space left on device (os error 28); the recording is incomplete", log.display());
+    for ((code, said), expected) in errors.iter().zip([2, 0, 2]) {
+        assert_eq!(*code, expected, "{said}");
+        assert!(said.contains(&why), "{said}");
+        let is_error = said.lines().last().is_some_and(|line| line == format!("error: {why}"));
+        assert_eq!(is_error, expected == 2, "{said}");
+    }
+}
+
+#[test]
+fn a_log_whose_folder_was_removed_is_an_error() {
+    if !has_gdb() {
+        return;
+    }
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("logs");
+    let log = folder.join("run.vramscope");
+    std::fs::create_dir(&folder).unwrap();
+    let remove = || {
+        while !log.exists() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+        // For the next command, which needs the folder at its start.
+        std::fs::create_dir(&folder).unwrap();
+    };
+    let Some(errors) = errors_of_recordings(&log, &remove) else { return };
+    let why = format!(
+        "{}: the file was removed or replaced while it was written; the recording is incomplete",
+        log.display()
+    );
+    for ((code, said), expected) in errors.iter().zip([2, 0, 2]) {
+        assert_eq!(*code, expected, "{said}");
+        assert!(said.contains(&why), "{said}");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -69,7 +69,7 @@ fn options_that_ask_for_allocations_are_refused() {
 }
 
 #[test]
-fn other_commands_name_it() {
+fn other_commands_refuse_a_log_of_samples_with_advice() {
     let log = "examples/tracker.csv.zst";
     let expected = format!(
         "error: {log}: a log of samples, not a recording: it has no allocations; `vramscope report` reads it, and `vramscope run` or `vramscope.torch.record` makes a recording\n"

@@ -116,7 +116,7 @@ fn help() {
 }
 
 #[test]
-fn what_makes_no_sense() {
+fn invalid_uses_of_top() {
     assert_cmd_snapshot!(vramscope(&["top"]));
     assert_cmd_snapshot!(vramscope(&["top", "--json", "--socket", "no/such.sock"]));
     assert_cmd_snapshot!(vramscope(&["top", "--json", "--socket", "README.md"]));
@@ -139,7 +139,7 @@ fn a_folder_that_is_open_to_others_is_refused() {
 }
 
 #[test]
-fn a_program_that_stands_still_is_not_waited_for() {
+fn top_does_not_wait_for_a_program_that_does_not_respond() {
     let home = Home::new();
     let path = home.path().join("vramscope/still.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -174,7 +174,7 @@ fn one_look_as_json() {
 }
 
 #[test]
-fn a_look_that_lasts_sees_what_is_shorter() {
+fn a_long_sample_contains_shorter_peaks() {
     let home = Home::new();
     let elsewhere = home.path().join("elsewhere.sock");
     let serving = home.serve_at("far", &elsewhere);
@@ -360,7 +360,7 @@ fn programs_are_found_selected_and_explained() {
 }
 
 #[test]
-fn the_terminal_is_given_back_however_it_ends() {
+fn top_restores_the_terminal_after_every_end() {
     for key in ["q", "Escape", "C-c"] {
         let home = Home::new();
         let Some(screen) = Screen::start(&home, "", 80, 24) else { return };

@@ -109,7 +109,7 @@ fn files_that_cannot_be_shown() {
 }
 
 #[test]
-fn a_trace_stands_beside_the_first_file_that_it_fits() {
+fn a_trace_is_shown_with_the_first_file_that_it_fits() {
     let trace = ["--operators", "examples/operators.json.gz"];
     let serving =
         Serving::start(&[&trace[..], &["examples/leak.pickle", "examples/operators.pickle.zst"]].concat());

@@ -45,7 +45,7 @@ fn advice_is_that_of_the_program_that_recorded() {
 }
 
 #[test]
-fn what_the_file_says_is_not_probable() {
+fn recorded_facts_are_not_called_probable() {
     let recording = |overflowed: Value| {
         let freed = event("free_completed", 1024, &frames("train.py"));
         let events: Vec<Value> =
@@ -67,7 +67,7 @@ fn what_the_file_says_is_not_probable() {
 }
 
 #[test]
-fn stacks_that_are_shown_are_not_denied() {
+fn a_report_with_stacks_does_not_say_that_stacks_are_missing() {
     let segment = json!([{"device": 0, "address": 1 << 21, "total_size": 2 << 20, "stream": 0, "segment_type": "small",
         "blocks": [{"address": 1 << 21, "size": 512, "requested_size": 512, "state": "active_allocated",
             "frames": frames("train.py")}]}]);
@@ -151,7 +151,7 @@ fn a_recording_without_segment_events_says_so() {
 
 /// Some memory was outside of the segments in the end state, which may be incomplete, so nothing is certain.
 #[test]
-fn where_segment_events_may_lack_the_replay_says_so() {
+fn a_replay_says_that_segment_events_may_be_missing() {
     let frames = frames("train.py");
     let events = ["alloc", "free_requested", "free_completed"].map(|action| event(action, 8 << 21, &frames));
     let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,

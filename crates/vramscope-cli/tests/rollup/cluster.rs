@@ -1,5 +1,6 @@
 //! A scheduler and two executors as processes: the answers equal those without a cluster.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -106,7 +107,7 @@ const STATEMENTS: [&str; 7] = [
 ];
 
 #[test]
-fn two_executors_answer_as_none() {
+fn two_executors_give_the_same_answer_as_one_process() {
     let fleet = Fleet::new();
     let cluster = Cluster::of(&fleet, 2);
     let url = cluster.url();
@@ -120,6 +121,20 @@ fn two_executors_answer_as_none() {
     for args in [&["fleet", "recordings/"][..], &["fleet", "recordings/", "--no-cache", "--json"]] {
         assert_eq!(answer(&fleet, &[args, &["--cluster", &url]].concat()), answer(&fleet, args));
     }
+    // The rules for statements are those without a cluster.
+    fs::write(fleet.path("secret.csv"), "a\n1\n").unwrap();
+    for sql in [
+        "COPY (SELECT 1) TO 'out.csv'",
+        "CREATE EXTERNAL TABLE mine STORED AS CSV LOCATION 'secret.csv'",
+        "SET datafusion.execution.batch_size = 1",
+        "SELECT * FROM 'secret.csv'",
+        "SELECT length(repeat('x', 2000000000))",
+    ] {
+        let (_, code, said) = answer(&fleet, &["query", sql, "recordings/", "--cluster", &url]);
+        assert!(said.starts_with("error: query: ") && said.lines().count() == 1, "{sql}: {said}");
+        assert_eq!(code, Some(2), "{sql}");
+    }
+    assert!(!fleet.path("out.csv").exists());
     let (_, code, said) =
         answer(&fleet, &["query", "SELECT nothing FROM events", "recordings/", "--cluster", &url]);
     assert!(said.starts_with("error: query: Schema error: No field named nothing."), "{said}");

@@ -54,7 +54,7 @@ fn files_that_a_filter_leaves_out_are_not_read() {
 
 /// The cache can answer queries that need only summaries, even if the recordings are deleted.
 #[test]
-fn summaries_are_taken_from_where_they_are_kept() {
+fn queries_of_summaries_are_answered_from_the_cache() {
     let fleet = Fleet::new();
     let sql = "SELECT * FROM summary ORDER BY rank";
     let before = fleet.query(&[sql, "recordings/"]);

@@ -81,7 +81,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// The answers equal those of the same files on disk, except for the URLs.
 #[test]
-fn a_store_is_as_good_as_a_disk() {
+fn answers_from_a_store_equal_those_from_disk() {
     let fleet = Fleet::new();
     let Some(mut store) = Store::of(&fleet) else { return };
     let there = "s3://runs/today/";
@@ -139,7 +139,7 @@ fn refuses(status: &'static str) -> String {
 }
 
 #[test]
-fn a_store_that_nobody_may_read_is_a_line() {
+fn a_store_without_access_is_one_line_of_error() {
     let fleet = Fleet::new();
     for status in ["403 Forbidden", "401 Unauthorized"] {
         let mut command = fleet.command(&["fleet", "s3://runs/today/"]);
@@ -190,7 +190,7 @@ server.serve_forever()";
 
 /// An error of one URL is a note, and the others are answered.
 #[test]
-fn a_store_that_refuses_is_a_line() {
+fn an_error_of_one_url_is_a_note() {
     let fleet = Fleet::new();
     let Some(store) = Store::of(&fleet) else { return };
     let sql = "SELECT count(*) AS n FROM summary";

@@ -99,7 +99,7 @@ impl<O: Observer> LockedArena<'_, O> {
 
     /// Returns the position of a free block in the search order.
     #[inline]
-    fn search_key(&self, block: &Block<O::Stack>) -> SearchKey {
+    pub(super) fn search_key(&self, block: &Block<O::Stack>) -> SearchKey {
         let age = match self.arena.core().policy().search_order {
             SearchOrder::Address => 0,
             SearchOrder::SegmentAge => self.segment(block.segment).age,

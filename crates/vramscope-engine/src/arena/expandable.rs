@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hundred_thousand_holes_are_not_asked_one_by_one() {
+    fn a_segment_with_200_000_holes_grows_without_visiting_each() {
         const HOLES: usize = 200_000;
         let engine = engine(1 << 30);
         let arena = engine.arena(ArenaKey { pool: PoolId::default(), stream: 0 });

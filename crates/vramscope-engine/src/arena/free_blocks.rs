@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use vramscope_basics::count_steps;
+
 use crate::arena::block::BlockKey;
 
 /// Position of a free block in the search order: size in bytes, age of its segment (0 if the policy does not search by age), address.
@@ -13,6 +15,21 @@ pub(super) type SearchKey = (u64, u64, u64);
 pub(super) struct FreeBlocks {
     tree: BTreeMap<SearchKey, BlockKey>,
     last: Option<(SearchKey, BlockKey)>,
+    added: Added,
+}
+
+/// The blocks that were added to the tree since the cache was last released. Only these can be released: a block that stayed behind is still
+/// split, and when it changes, it is added again. So a program whose requests fail over and over does not visit all free blocks each time.
+enum Added {
+    Some(Vec<SearchKey>),
+    /// As many as are in the tree, or more.
+    All,
+}
+
+impl Default for Added {
+    fn default() -> Self {
+        Self::Some(Vec::new())
+    }
 }
 
 impl FreeBlocks {
@@ -20,7 +37,39 @@ impl FreeBlocks {
     pub(super) fn insert(&mut self, search_key: SearchKey, key: BlockKey) {
         if let Some((search_key, key)) = self.last.replace((search_key, key)) {
             self.tree.insert(search_key, key);
+            self.keep_added(search_key);
         }
+    }
+
+    /// Lets the next call of [`take_added`](Self::take_added) return the block at this position.
+    #[inline]
+    pub(super) fn keep_added(&mut self, search_key: SearchKey) {
+        if let Added::Some(added) = &mut self.added {
+            if added.len() < self.tree.len() {
+                added.push(search_key);
+            } else {
+                self.added = Added::All;
+            }
+        }
+    }
+
+    /// Returns the blocks that were added since the last call, in search order.
+    pub(super) fn take_added(&mut self) -> Vec<BlockKey> {
+        let Added::Some(mut added) = std::mem::take(&mut self.added) else { return self.iter().collect() };
+        added.extend(self.last.map(|(search_key, _)| search_key));
+        count_steps(added.len());
+        added.sort_unstable();
+        added.dedup();
+        let block = |search_key: &SearchKey| match self.last {
+            Some((last, key)) if last == *search_key => Some(key),
+            _ => self.tree.get(search_key).copied(),
+        };
+        added.iter().filter_map(block).collect()
+    }
+
+    /// Lets the next call of [`take_added`](Self::take_added) return all blocks.
+    pub(super) fn add_all(&mut self) {
+        self.added = Added::All;
     }
 
     #[inline]
@@ -54,7 +103,21 @@ impl FreeBlocks {
             self.tree.range((size, 0, 0)..).take_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
         let after =
             self.tree.range((size, 0, 0)..).skip_while(move |&(k, _)| last.is_none_or(|(l, _)| *k < l));
-        before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key))
+        let from =
+            before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key));
+        from.inspect(|_| count_steps(1))
+    }
+
+    /// Returns all blocks of less than `size` bytes, from the last in search order to the first.
+    pub(super) fn below(&self, size: u64) -> impl Iterator<Item = BlockKey> {
+        let last = self.last.filter(|&(search_key, _)| search_key.0 < size);
+        let from_the_end = self.tree.range(..(size, 0, 0)).rev();
+        let is_after = move |k: &SearchKey| last.is_some_and(|(l, _)| *k > l);
+        let after = from_the_end.clone().take_while(move |&(k, _)| is_after(k));
+        let before = from_the_end.skip_while(move |&(k, _)| is_after(k));
+        let below =
+            after.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(before.map(|(_, &key)| key));
+        below.inspect(|_| count_steps(1))
     }
 
     /// Returns all blocks, in search order.
@@ -75,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u64..8, 0u64..4), 0..60), from in 0u64..9) {
+        fn free_blocks_are_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u64..8, 0u64..4), 0..60), from in 0u64..9) {
             let (mut blocks, mut plain) = (FreeBlocks::default(), BTreeMap::new());
             for (insert, size, address) in steps {
                 let key = (size, 0, address);
@@ -91,6 +154,33 @@ mod tests {
                 let expected: Vec<_> = plain.range((from, 0, 0)..).map(|(_, &b)| b).collect();
                 prop_assert_eq!(blocks.first_of(from), expected.first().copied());
                 prop_assert_eq!(blocks.from(from).collect::<Vec<_>>(), expected);
+                let below: Vec<_> = plain.range(..(from, 0, 0)).rev().map(|(_, &b)| b).collect();
+                prop_assert_eq!(blocks.below(from).collect::<Vec<_>>(), below);
+            }
+        }
+
+        /// A block that was not added since the last release is not visited, unless as many were.
+        #[test]
+        fn a_release_visits_the_added_blocks(steps in prop::collection::vec((0u8..12, 0u64..4, 0u64..40), 0..200)) {
+            let (mut blocks, mut plain, mut added) = (FreeBlocks::default(), BTreeMap::new(), BTreeMap::new());
+            for (what, size, address) in steps {
+                let search_key = (size, 0, address);
+                let block = BlockKey::new((size * 100 + address) as usize);
+                if what == 0 {
+                    let taken = blocks.take_added();
+                    prop_assert!(added.values().all(|key| taken.contains(key)));
+                    let in_order: Vec<_> = plain.values().copied().filter(|key| taken.contains(key)).collect();
+                    prop_assert_eq!(&taken, &in_order);
+                    added.clear();
+                    prop_assert!(blocks.take_added().len() <= 1);
+                } else if what < 8 && !plain.contains_key(&search_key) {
+                    blocks.insert(search_key, block);
+                    plain.insert(search_key, block);
+                    added.insert(search_key, block);
+                } else if plain.remove(&search_key).is_some() {
+                    added.remove(&search_key);
+                    blocks.remove(search_key);
+                }
             }
         }
     }

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use vramscope_basics::count_steps;
+
 use crate::arena::block::{Block, BlockKey, BlockState};
 use crate::arena::place::{NotPlaced, PlannedPlace, StreamUse};
 use crate::arena::shared::SharedStreams;
@@ -55,6 +57,7 @@ impl<O: Observer> LockedArena<'_, O> {
 
     /// Returns the block that contains `address`.
     fn planned_at(&self, address: u64) -> Option<BlockKey> {
+        count_steps(1);
         let (_, &key) = self.state.planned.as_ref()?.by_address.range(..=address).next_back()?;
         Some(key)
     }
@@ -134,14 +137,15 @@ impl<O: Observer> LockedArena<'_, O> {
     /// that the device refuses stay.
     pub(crate) fn release_planned(&mut self, bytes: u64, stack: Option<O::Stack>) -> u64 {
         let mut released = 0;
-        let free: Vec<BlockKey> = self.state.free[Class::Large as usize].iter().collect();
-        for key in free.into_iter().rev() {
-            if released >= bytes {
-                break;
-            }
+        for key in self.state.free[Class::Large as usize].take_added().into_iter().rev() {
             let (start, end) = self.whole_pages(key);
-            if self.unmap(key, stack).is_ok() {
-                released += end.saturating_sub(start);
+            if start >= end {
+                continue;
+            }
+            if released >= bytes || self.unmap(key, stack).is_err() {
+                self.keep_releasable(key);
+            } else {
+                released += end - start;
             }
         }
         released
@@ -248,7 +252,8 @@ impl<O: Observer> LockedArena<'_, O> {
         Some(block)
     }
 
-    /// Maps all unmapped pages of the half-open range of addresses.
+    /// Maps all unmapped pages of the half-open range of addresses, which has no block in use. Pages are mapped as a whole: a page with a
+    /// mapped block has no unmapped one, however many blocks it has.
     fn map_planned(
         &mut self,
         base: u64,
@@ -257,24 +262,24 @@ impl<O: Observer> LockedArena<'_, O> {
         stack: Option<O::Stack>,
     ) -> Result<(), NotPlaced> {
         let (first, last) = pages_of(base, start, end);
-        let mut at = first;
-        while at < last {
+        let mut at = start;
+        while at < end {
             let key = self.planned_at(at).ok_or(NotPlaced::NoMemory)?;
             let Block { address, size, state, .. } = *self.block(key);
-            let until = last.min(address + size);
+            let (from, until) = (first.max(address), last.min(address + size));
             if state == BlockState::Unmapped {
-                if self.arena.core().exceeds_limit(until - at) {
+                if self.arena.core().exceeds_limit(until - from) {
                     return Err(NotPlaced::NoMemory);
                 }
                 let mut key = key;
-                if at > address {
+                if from > address {
                     self.remove_from_set(key);
-                    let rest = self.split(key, at - address);
+                    let rest = self.split(key, from - address);
                     self.insert_unmapped(key);
                     self.insert_unmapped(rest);
                     key = rest;
                 }
-                self.map(Class::Large, key, until - at, stack).map_err(|_| NotPlaced::NoMemory)?;
+                self.map(Class::Large, key, until - from, stack).map_err(|_| NotPlaced::NoMemory)?;
             }
             at = until;
         }

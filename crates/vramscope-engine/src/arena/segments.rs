@@ -146,6 +146,35 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(size)
     }
 
+    /// Returns the bytes that [`release_cached`](Self::release_cached) would release, over all classes.
+    pub(crate) fn releasable_bytes(&mut self) -> u64 {
+        let mut bytes = 0;
+        for class in [Class::Small, Class::Large] {
+            for key in self.state.free[class as usize].take_added() {
+                let block = self.block(key);
+                let releasable = if self.segment_of(key).expandable {
+                    let (start, end) = self.whole_pages(key);
+                    end.saturating_sub(start)
+                } else if block.prev.is_none() && block.next.is_none() {
+                    block.size
+                } else {
+                    0
+                };
+                if releasable > 0 {
+                    self.keep_releasable(key);
+                }
+                bytes += releasable;
+            }
+        }
+        bytes
+    }
+
+    /// Leaves a free block to the next release.
+    pub(super) fn keep_releasable(&mut self, key: BlockKey) {
+        let (class, search_key) = (self.block(key).class, self.search_key(self.block(key)));
+        self.state.free[class as usize].keep_added(search_key);
+    }
+
     /// Releases all cached memory of a class: unsplit segments, and whole free pages of expandable segments (`release_blocks`). Tries
     /// all blocks, then returns the first error of the device.
     pub(crate) fn release_cached(
@@ -154,9 +183,11 @@ impl<O: Observer> LockedArena<'_, O> {
         stack: Option<O::Stack>,
     ) -> Result<(), DeviceError> {
         let mut outcome = Ok(());
-        let free: Vec<BlockKey> = self.state.free[class as usize].iter().collect();
-        for key in free {
+        for key in self.state.free[class as usize].take_added() {
             outcome = outcome.and(self.release_block(key, stack));
+        }
+        if outcome.is_err() {
+            self.state.free[class as usize].add_all();
         }
         outcome
     }
@@ -177,12 +208,11 @@ impl<O: Observer> LockedArena<'_, O> {
         {
             return Ok(true);
         }
-        let free = &self.state.free[class as usize];
-        let mut below: Vec<BlockKey> = free.iter().take_while(|&key| self.block(key).size < need).collect();
+        let below = self.state.free[class as usize].below(need);
+        let oversize: Vec<BlockKey> = below.take_while(|&key| self.block(key).size >= max_split).collect();
         let mut released = 0;
-        while let Some(key) = below.pop() {
-            let size = self.block(key).size;
-            if released >= need || size < max_split {
+        for key in oversize {
+            if released >= need {
                 break;
             }
             released += self.release_if_whole(key, stack)?;

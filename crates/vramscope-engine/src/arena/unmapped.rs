@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_a_walk_over_all_blocks_finds(
+        fn the_place_to_grow_equals_that_of_a_walk_over_all_blocks(
             steps in prop::collection::vec((0usize..4 * PLACES, 0u8..3), 1..120),
             size in 1u64..12,
         ) {

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_nest_gets_a_lane_of_its_own() {
+    fn runs_that_do_not_nest_have_separate_lanes() {
         let name = StringTable::default().intern("step").unwrap();
         let runs = [(0, 10), (2, 5), (5, 9), (8, 12), (12, 13), (12, 12)];
         let runs = runs.map(|(start_us, end_us)| RegionRun { name, depth: 0, start_us, end_us });
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_than_so_many_lanes() {
+    fn the_number_of_lanes_is_limited() {
         let name = StringTable::default().intern("step").unwrap();
         // Each run overlaps the previous one without nesting in it.
         let runs = (0..1000).map(|i| RegionRun { name, depth: 0, start_us: i, end_us: 1000 + i });

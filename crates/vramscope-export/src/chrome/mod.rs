@@ -168,8 +168,7 @@ impl<W: Write> Writer<'_, W> {
         let tags = a.tags.map(|t| history.trace().tags.get(t));
         let name = self.labels.own_frame(a.stack);
         let stack = a.stack.map(|s| self.labels.users_stack(s));
-        let text = |id| Some(self.labels.text(id)).filter(|t| !t.is_empty());
-        let user_metadata = tags.and_then(|t| t.user_metadata).and_then(text);
+        let user_metadata = tags.and_then(|t| t.user_metadata).map(|id| self.labels.text(id));
         let args = AllocationArgs {
             requested_bytes: a.requested,
             block_bytes: a.size,
@@ -180,7 +179,7 @@ impl<W: Write> Writer<'_, W> {
             alloc_event: a.from.event(),
             free_event: event(a.freed),
             available_event: event(a.to),
-            user_metadata,
+            user_metadata: user_metadata.as_deref().filter(|text| !text.is_empty()),
             stack: stack.as_deref(),
         };
         self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, Some(args))
@@ -215,8 +214,8 @@ impl<W: Write> Writer<'_, W> {
             };
             let e = history.device().events.get(number);
             let tags = trace.tags.get(e.tags);
-            let text = |id| self.labels.text(id);
-            let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(text);
+            let mut text = |id| self.labels.text(id);
+            let unknown = tags.unknown_action.filter(|_| action == Action::Unknown).map(&mut text);
             let metadata = tags.user_metadata.map(text).filter(|t| !t.is_empty());
             let is_oom = action == Action::Oom;
             let stack = e.stack.map(|s| self.labels.users_stack(s));
@@ -226,7 +225,7 @@ impl<W: Write> Writer<'_, W> {
                 address: (!is_oom).then(|| hex(e.address())),
                 device_free_bytes: e.device_free(),
                 stream: hex(tags.stream),
-                user_metadata: metadata,
+                user_metadata: metadata.as_deref(),
                 stack: stack.as_deref(),
             };
             let name = match action {

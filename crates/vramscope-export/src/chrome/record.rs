@@ -65,7 +65,7 @@ pub(super) struct AllocationArgs<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) available_event: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) user_metadata: Option<String>,
+    pub(super) user_metadata: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stack: Option<&'a str>,
 }
@@ -95,7 +95,7 @@ pub(super) struct InstantArgs<'a> {
     pub(super) device_free_bytes: Option<u64>,
     pub(super) stream: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) user_metadata: Option<String>,
+    pub(super) user_metadata: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stack: Option<&'a str>,
 }

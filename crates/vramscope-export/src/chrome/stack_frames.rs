@@ -47,7 +47,7 @@ impl StackFrames {
         for (i, &(parent, frame)) in self.nodes.iter().enumerate() {
             out.write_all(if i == 0 { b"\n" } else { b",\n" })?;
             write!(out, "\"{i}\":")?;
-            to_json(out, &Node { category: "frame", name: &labels.frame(frame), parent })?;
+            to_json(out, &Node { category: "frame", name: &labels.frame_of_stack(frame), parent })?;
         }
         out.write_all(b"\n}")
     }

@@ -36,7 +36,7 @@ fn devices_are_processes_and_times_begin_with_the_recording() {
 }
 
 #[test]
-fn instants_tell_what_failed() {
+fn instants_mark_failed_requests() {
     let trace = trace(&testing::two_devices());
     let instants = events(&trace, "i");
     assert_eq!(
@@ -48,7 +48,7 @@ fn instants_tell_what_failed() {
 }
 
 #[test]
-fn whole_stacks_stand_in_stack_frames() {
+fn stack_frames_have_whole_stacks() {
     let trace = trace(&testing::two_devices());
     let first = events(&trace, "b")[1];
     let frame = |n: &Value| &trace["stackFrames"][n.as_u64().unwrap().to_string()];
@@ -77,7 +77,7 @@ fn without_times_events_are_counted() {
 
 /// This test finishes only if a stack is not processed again for every allocation.
 #[test]
-fn a_stack_is_told_once_however_many_share_it() {
+fn a_shared_stack_is_written_once() {
     let (depth, count) = (100_000, 10_000);
     let trace = trace(&testing::deep_stack_of_many(depth, count));
     assert_eq!(trace["stackFrames"].as_object().unwrap().len(), depth);

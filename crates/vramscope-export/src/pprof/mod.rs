@@ -207,7 +207,8 @@ impl<W: Write> Writer<'_, W> {
         if let Some(&number) = self.tables.texts.get(&id) {
             return number;
         }
-        let number = self.string(&self.labels.text(id), part);
+        let text = self.labels.text_once(id);
+        let number = self.string(&text, part);
         self.tables.texts.insert(id, number);
         number
     }

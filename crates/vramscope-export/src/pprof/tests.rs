@@ -41,7 +41,7 @@ fn sums(profile: &Profile) -> Vec<i64> {
 }
 
 #[test]
-fn sums_are_those_of_the_moment_and_of_the_whole_recording() {
+fn profiles_have_sums_of_the_moment_and_of_the_recording() {
     let trace = testing::two_devices();
     assert_eq!(sums(&profile(&trace, &ExportOptions::default())), [3, 3584, 3, 3584]);
     // Event 3 frees 1000 bytes; device 1 has only one event and keeps its end state.
@@ -52,7 +52,7 @@ fn sums_are_those_of_the_moment_and_of_the_whole_recording() {
 }
 
 #[test]
-fn every_number_refers_to_what_there_is() {
+fn every_index_of_a_profile_is_valid() {
     let p = profile(&testing::two_devices(), &ExportOptions::default());
     assert_eq!(text(&p, 0), "");
     assert_eq!(text(&p, p.default_sample_type), "inuse_space");
@@ -92,7 +92,7 @@ fn every_device_has_a_label_that_no_reader_drops() {
 }
 
 #[test]
-fn a_stack_without_end_is_told_in_its_innermost_frames() {
+fn a_very_deep_stack_keeps_its_innermost_frames() {
     for (depth, told) in [(DEEPEST, DEEPEST), (DEEPEST + 1, DEEPEST + 1), (100_000, DEEPEST + 1)] {
         let p = profile(&testing::deep_stack(depth), &ExportOptions::default());
         let lines: Vec<_> =

@@ -143,10 +143,10 @@ impl Value<'_> {
         match self {
             Self::Word(word) => word.to_owned(),
             Self::Shown(text) => text.to_owned(),
-            Self::Text(id) => labels.text(id),
+            Self::Text(id) => labels.text(id).to_string(),
             Self::Pool(id) => pool(id),
             Self::Line(id) => labels.own_frame(Some(id)).to_string(),
-            Self::Stack(id) => labels.stack(id),
+            Self::Stack(id) => labels.stack(id).to_string(),
             Self::Null | Self::Signed(_) | Self::Unsigned(_) | Self::Bool(_) => String::new(),
         }
     }

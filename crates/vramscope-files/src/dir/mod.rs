@@ -69,14 +69,53 @@ impl Dir {
     }
 
     /// Creates a folder that only this user can access, with an unpredictable name: `prefix` and 16 hexadecimal digits. Returns the
-    /// name.
+    /// name and the folder.
     ///
     /// # Errors
     /// As for [`new_subdir`](Self::new_subdir).
-    pub fn new_unpredictable_subdir(&self, prefix: &str) -> io::Result<OsString> {
+    pub fn new_unpredictable_subdir(&self, prefix: &str) -> io::Result<(OsString, Self)> {
         let name: OsString = format!("{prefix}{:016x}", random()).into();
-        self.new_subdir(&name, 0o700).map(|_| name)
+        let dir = self.new_subdir(&name, 0o700)?;
+        Ok((name, dir))
     }
+
+    /// Removes all files and subfolders of this folder. Does not follow links.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn remove_contents(&self) -> io::Result<()> {
+        for name in self.names()? {
+            if let Ok(subdir) = self.subdir(&name) {
+                subdir.remove_contents()?;
+                self.remove_subdir(&name)?;
+            } else {
+                self.remove_file(&name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The end of a path whose links were resolved.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A name in a folder. A file with this name may not exist.
+    Name(Dir, OsString),
+    /// An open file of a process, such as standard output for `/dev/stdout`.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "paths of descriptors are those of Unix"))]
+    Descriptor(File),
+}
+
+/// The kind of a name in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Absent,
+    File,
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a device or a socket.
+    Special,
 }
 
 /// 64 unpredictable bits: the standard library seeds each hasher with random numbers of the operating system.
@@ -100,21 +139,19 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((folder.unwrap_or(Path::new(".")), name))
 }
 
-/// Whether `path` leads to a special file instead of the regular file `name` in `dir`: a pipe, a device, or a file without a name, such
-/// as the target of `/dev/stdout`.
-pub(crate) fn is_special(path: &Path, dir: &Dir, name: &OsStr) -> bool {
-    let there = identity(path);
-    there.is_some() && dir.identity(name) != there
-}
-
 /// Opens the folder of a path. Returns it with the path's last name.
 pub(crate) fn parent(path: &Path) -> io::Result<(Dir, OsString)> {
     let (folder, name) = split(path)?;
     Ok((Dir::open(folder)?, name.to_owned()))
 }
 
+/// Returns the error for files of other users.
+pub(crate) fn denied(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why.into())
+}
+
 /// Returns the error for pipes, devices, folders and other special files.
-fn not_regular() -> io::Error {
+pub(crate) fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
@@ -163,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out_of_the_folder_are_refused() {
+    fn names_outside_the_folder_are_refused() {
         let (_folder, dir) = folder();
         for name in ["", ".", "..", "/etc/passwd", "a/b", "a/", "../a"] {
             assert!(dir.create_new(name.as_ref(), 0o600).is_err(), "{name}");
@@ -202,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn access_tells_who_can_write() {
+    fn the_access_of_a_folder_follows_from_its_mode() {
         let (folder, dir) = folder();
         for (mode, is_private, others_write, others_replace) in [
             (0o700, true, false, false),
@@ -223,7 +260,7 @@ mod tests {
         let (folder, _) = folder();
         let link = folder.path().join("link");
         symlink("target", &link).unwrap();
-        assert_eq!(locate(&link).unwrap().1, "target");
+        assert!(matches!(locate(&link).unwrap(), Place::Name(_, name) if name == "target"));
         // Only root can change the owner of a link.
         if std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
             let said = locate(&link).unwrap_err();

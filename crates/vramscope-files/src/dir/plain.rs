@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{not_regular, one_name, parent};
+use super::{Entry, Place, not_regular, one_name, parent};
 
 /// A folder.
 #[derive(Debug)]
@@ -79,6 +79,14 @@ impl Dir {
         }
     }
 
+    /// Returns a second handle of the same folder.
+    ///
+    /// # Errors
+    /// None on this system.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { path: self.path.clone() })
+    }
+
     /// Returns the access rights of the folder.
     ///
     /// # Errors
@@ -129,6 +137,16 @@ impl Dir {
         File::options().write(true).create(true).truncate(false).open(self.path.join(one_name(name)?))
     }
 
+    /// Opens the regular file `name` for reading and appending.
+    pub(crate) fn open_to_append(&self, name: &OsStr) -> io::Result<File> {
+        File::options().read(true).append(true).open(self.path.join(one_name(name)?))
+    }
+
+    /// Opens the pipe or device `name` for writing.
+    pub(crate) fn open_special(&self, name: &OsStr) -> io::Result<File> {
+        File::options().write(true).open(self.path.join(one_name(name)?))
+    }
+
     /// Creates the file `name`, open for writing.
     ///
     /// # Errors
@@ -159,6 +177,22 @@ impl Dir {
         fs::rename(self.path.join(name), to.path.join(name))
     }
 
+    /// Does nothing on this system: other users cannot replace files.
+    ///
+    /// # Errors
+    /// None on this system.
+    pub fn check_is<T>(&self, _name: &OsStr, _open: T) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Removes the empty folder `name`.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn remove_subdir(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(self.path.join(one_name(name)?))
+    }
+
     /// Removes a file or a link in this folder. The link's target is unchanged.
     ///
     /// # Errors
@@ -179,8 +213,16 @@ impl Dir {
         Ok(())
     }
 
-    pub(crate) fn identity(&self, name: &OsStr) -> Option<PathBuf> {
-        identity(&self.path.join(name)).filter(|path| path.is_file())
+    /// Returns the kind of `name`; of a link itself, not of its target.
+    pub(crate) fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        match fs::symlink_metadata(self.path.join(one_name(name)?)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Entry::Absent),
+            Err(e) => Err(e),
+            Ok(found) if found.is_dir() => Ok(Entry::Folder),
+            Ok(found) if found.is_file() => Ok(Entry::File),
+            Ok(found) if found.is_symlink() => Ok(Entry::Link),
+            Ok(_) => Ok(Entry::Special),
+        }
     }
 
     pub(crate) fn own_mode(&self, _name: &OsStr) -> Option<u32> {
@@ -188,10 +230,10 @@ impl Dir {
     }
 }
 
-/// Resolves the links in `path`. Returns the folder and the last name. A file with this name may not exist.
-pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
+/// Resolves the links in `path`.
+pub(crate) fn locate(path: &Path) -> io::Result<Place> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    parent(&path)
+    parent(&path).map(|(dir, name)| Place::Name(dir, name))
 }
 
 /// Returns the canonical path of the file at `path`.

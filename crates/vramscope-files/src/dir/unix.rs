@@ -3,17 +3,24 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
 
-use super::{not_regular, one_name, parent, split};
+use super::{Entry, Place, TRIES, denied, not_regular, one_name, parent, split};
 
 /// Maximum number of links in the resolution of a path, as on Linux.
 const MAX_LINKS: usize = 40;
+
+/// Interval of checks whether a pipe has a reader.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Flags for opening a pipe, a device or a descriptor, without waiting for a reader.
+const IN_PLACE: OFlags = OFlags::WRONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// An open folder. Operations keep using this folder even if its path now leads to another one.
 #[derive(Debug)]
@@ -77,6 +84,12 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+impl AsFd for Dir {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Dir {
     /// Opens a folder by its path. Follows links.
     ///
@@ -94,7 +107,15 @@ impl Dir {
         Self::at(rustix::fs::CWD, path, OFlags::NOFOLLOW)
     }
 
-    fn at(at: impl std::os::fd::AsFd, path: &Path, more: OFlags) -> io::Result<Self> {
+    /// Returns a second handle of the same folder.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()? })
+    }
+
+    fn at(at: impl AsFd, path: &Path, more: OFlags) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | more;
         let fd = match rustix::fs::openat(&at, path, flags, Mode::empty()) {
             // The user may have the right to write to a folder but not to list it.
@@ -136,10 +157,13 @@ impl Dir {
     /// Creates a subfolder with `mode` minus the umask, and opens it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if the name exists, also as a link; otherwise errors of the operating system.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists, also as a link; [`io::ErrorKind::PermissionDenied`] if another user replaced
+    /// the new folder; otherwise errors of the operating system.
     pub fn new_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode))?;
-        self.subdir(name)
+        let dir = self.subdir(name)?;
+        // Some file systems show all files as files of root.
+        if dir.access()?.is_mine_or_roots() { Ok(dir) } else { Err(replaced()) }
     }
 
     /// Opens the regular file `name` for reading. Does not follow links and does not wait for the writer of a pipe.
@@ -155,12 +179,58 @@ impl Dir {
     /// Opens the regular file `name` for writing and keeps its contents, or creates it with mode 666 minus the umask. Does not follow
     /// links.
     pub(crate) fn open_or_create(&self, name: &OsStr) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        self.open_regular(name, flags)
+        for _ in 0..TRIES {
+            match self.open_own(name, OFlags::WRONLY) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened,
+            }
+            match self.create_new(name, 0o666) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Opens the regular file `name` for reading and appending. Does not follow links.
+    pub(crate) fn open_to_append(&self, name: &OsStr) -> io::Result<File> {
+        self.open_own(name, OFlags::RDWR | OFlags::APPEND)
+    }
+
+    /// Opens the regular file `name` to write in place. Refuses a file of another user who is not root: its owner could read and change
+    /// what is written.
+    fn open_own(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
+        let more = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = self.open_regular(name, flags | more)?;
+        let access = Access::of(&file)?;
+        if access.is_mine_or_roots() {
+            return Ok(file);
+        }
+        Err(denied(format!("belongs to user {}; name another file, or remove it", access.owner)))
+    }
+
+    /// Opens the pipe or device `name` for writing. Waits for the reader of a pipe, as a shell does.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] if it belongs to another user who is not root; otherwise errors of the operating system.
+    pub(crate) fn open_special(&self, name: &OsStr) -> io::Result<File> {
+        loop {
+            let found =
+                refuse_foreign(rustix::fs::statat(&self.fd, one_name(name)?, AtFlags::SYMLINK_NOFOLLOW)?)?;
+            match rustix::fs::openat(&self.fd, name, IN_PLACE | OFlags::NOFOLLOW, Mode::empty()) {
+                Err(Errno::NXIO) if kind(&found).is_fifo() => std::thread::sleep(LOOK),
+                opened => {
+                    let fd = opened?;
+                    // Another file may have taken the name.
+                    let opened = refuse_foreign(rustix::fs::fstat(&fd)?)?;
+                    return if entry(&opened) == Entry::Special { waiting(fd) } else { Err(replaced()) };
+                }
+            }
+        }
     }
 
     fn open_regular(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        let fd = rustix::fs::openat(&self.fd, one_name(name)?, flags, mode_of(0o666))?;
+        let fd = rustix::fs::openat(&self.fd, one_name(name)?, flags, Mode::empty())?;
         if !is_regular(&rustix::fs::fstat(&fd)?) {
             return Err(not_regular());
         }
@@ -199,6 +269,28 @@ impl Dir {
         Ok(rustix::fs::renameat(&self.fd, name, &to.fd, name)?)
     }
 
+    /// Checks that `name` is this open file or folder, if other users can replace files in this folder.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] if it is another one; otherwise errors of the operating system.
+    pub fn check_is(&self, name: &OsStr, open: impl AsFd) -> io::Result<()> {
+        if !self.access()?.others_can_replace() {
+            return Ok(());
+        }
+        let there = rustix::fs::statat(&self.fd, one_name(name)?, AtFlags::SYMLINK_NOFOLLOW);
+        let is_same =
+            there.is_ok_and(|there| rustix::fs::fstat(open).is_ok_and(|open| pair(&there) == pair(&open)));
+        if is_same { Ok(()) } else { Err(replaced()) }
+    }
+
+    /// Removes the empty folder `name`.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn remove_subdir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, one_name(name)?, AtFlags::REMOVEDIR)?)
+    }
+
     /// Removes a file or a link in this folder. The link's target is unchanged.
     ///
     /// # Errors
@@ -227,10 +319,43 @@ impl Dir {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Returns device and inode of `name`, if it is a regular file.
-    pub(crate) fn identity(&self, name: &OsStr) -> Option<(u64, u64)> {
-        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        is_regular(&stat).then(|| pair(&stat))
+    /// Returns the kind of `name`; of a link itself, not of its target.
+    pub(crate) fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        match rustix::fs::statat(&self.fd, one_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(Entry::Absent),
+            stat => Ok(entry(&stat?)),
+        }
+    }
+
+    /// Opens the descriptor with the number `name` for writing, if this is a process's folder of descriptors, such as the one of
+    /// `/dev/stdout` and `/dev/fd/3`. Data is added at the end of a regular file.
+    fn descriptor(&self, name: &OsStr) -> io::Result<Option<File>> {
+        let is_number = name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+        if !is_number || !self.has_descriptors()? {
+            return Ok(None);
+        }
+        if identity(Path::new("/dev/fd")) == Some(pair(&rustix::fs::fstat(&self.fd)?)) {
+            // The same open file, with its position.
+            let own = match name.as_encoded_bytes() {
+                b"1" => Some(io::stdout().as_fd().try_clone_to_owned()?),
+                b"2" => Some(io::stderr().as_fd().try_clone_to_owned()?),
+                _ => None,
+            };
+            if let Some(own) = own {
+                return Ok(Some(File::from(own)));
+            }
+        }
+        waiting(rustix::fs::openat(&self.fd, name, IN_PLACE | OFlags::APPEND, Mode::empty())?).map(Some)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn has_descriptors(&self) -> io::Result<bool> {
+        Ok(rustix::fs::fstatfs(&self.fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn has_descriptors(&self) -> io::Result<bool> {
+        Ok(identity(Path::new("/dev/fd")) == Some(pair(&rustix::fs::fstat(&self.fd)?)))
     }
 
     /// Returns the mode of `name`, if it is a regular file that this user owns.
@@ -245,9 +370,10 @@ impl Dir {
         let Some((stat, target)) = self.read_link(name)? else { return Ok(None) };
         let access = Access::from(&stat);
         if !access.is_mine_or_roots() {
-            let why =
-                format!("is a link owned by user {}; links of other users are not followed", access.owner);
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            let owner = access.owner;
+            return Err(denied(format!(
+                "is a link owned by user {owner}; links of other users are not followed"
+            )));
         }
         Ok(Some(target))
     }
@@ -283,14 +409,18 @@ impl Dir {
     }
 }
 
-/// Resolves the links in `path`. Returns the folder and the last name. A file with this name may not exist.
+/// Resolves the links in `path`.
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] if the last name is a link owned by another user who is not root.
-pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
+pub(crate) fn locate(path: &Path) -> io::Result<Place> {
     let (mut dir, mut name) = parent(path)?;
     for _ in 0..=MAX_LINKS {
-        let Some(target) = dir.link(&name)? else { return Ok((dir, name)) };
+        let target = dir.link(&name)?;
+        if let Some(open) = dir.descriptor(&name)? {
+            return Ok(Place::Descriptor(open));
+        }
+        let Some(target) = target else { return Ok(Place::Name(dir, name)) };
         let (folder, next) = split(&target)?;
         dir = Dir::at(&dir.fd, folder, OFlags::empty())?;
         name = next.to_owned();
@@ -303,12 +433,55 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     rustix::fs::stat(path).ok().as_ref().map(pair)
 }
 
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
 fn is_regular(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode).is_file()
+    kind(stat).is_file()
 }
 
 fn is_link(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode).is_symlink()
+    kind(stat).is_symlink()
+}
+
+fn entry(stat: &Stat) -> Entry {
+    match kind(stat) {
+        FileType::RegularFile => Entry::File,
+        FileType::Directory => Entry::Folder,
+        FileType::Symlink => Entry::Link,
+        _ => Entry::Special,
+    }
+}
+
+/// Returns the error for special files of another user who is not root.
+fn refuse_foreign(stat: Stat) -> io::Result<Stat> {
+    let access = Access::from(&stat);
+    if access.is_mine_or_roots() || entry(&stat) != Entry::Special {
+        return Ok(stat);
+    }
+    let what = match kind(&stat) {
+        FileType::Fifo => "named pipe",
+        FileType::Socket => "socket",
+        _ => "device",
+    };
+    let owner = access.owner;
+    Err(denied(format!(
+        "is a {what} owned by user {owner}; pipes and devices of other users are not written to"
+    )))
+}
+
+fn replaced() -> io::Error {
+    denied(
+        "another user replaced it in this folder; name a file in a folder that only you can write to"
+            .to_owned(),
+    )
+}
+
+/// A file that was opened without waiting; writing to it waits from now on.
+fn waiting(fd: OwnedFd) -> io::Result<File> {
+    rustix::fs::fcntl_setfl(&fd, rustix::fs::fcntl_getfl(&fd)? - OFlags::NONBLOCK)?;
+    Ok(File::from(fd))
 }
 
 #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "their types differ between systems")]

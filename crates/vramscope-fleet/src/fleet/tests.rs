@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use vramscope_analysis::{Quality, Recorder};
-use vramscope_report::findings::MainCause;
+use vramscope_report::out_of_memory::MainCause;
 use vramscope_trace::Notices;
 
 use super::*;
@@ -138,7 +138,7 @@ fn a_line_that_may_be_among_the_rest_is_no_difference() {
 
 /// Pipeline stages are separate usual kinds; an unusual rank is compared with its stage.
 #[test]
-fn a_rank_is_compared_with_the_kind_that_it_is_least_unlike() {
+fn a_rank_is_compared_with_the_most_similar_kind() {
     let stage = |number: u64| [1000, 2000, 4000][number as usize / 4];
     let rows = (0..12).map(|number| {
         let leak = if number == 5 { 300 } else { 1 };
@@ -154,7 +154,7 @@ fn a_rank_is_compared_with_the_kind_that_it_is_least_unlike() {
 }
 
 #[test]
-fn imbalance_is_told_by_group() {
+fn imbalance_is_reported_by_group() {
     let rows = (0..4).map(|number| {
         let mut row = row(number, summary(&[("a.py:1 f", [100, 100, 300, 100][number as usize])]));
         row.rank.groups = BTreeMap::from([("pp".to_owned(), number / 2), ("tp".to_owned(), 0)]);
@@ -233,7 +233,7 @@ fn leaks_fragmentation_and_the_card() {
 }
 
 #[test]
-fn what_is_mixed_is_told() {
+fn ranks_of_mixed_programs_settings_and_releases_are_reported() {
     let program = |sketch: &[u64], functions: &[u64]| Program {
         lines: 1,
         sketch: sketch.to_vec(),
@@ -276,7 +276,7 @@ fn what_is_mixed_is_told() {
 }
 
 #[test]
-fn what_is_missing_or_broken_is_told() {
+fn missing_and_broken_ranks_are_reported() {
     let broken = RankRow { summary: Err("the file is empty".to_owned()), ..row(4, summary(&[])) };
     let fleet = Fleet::of(vec![row(1, summary(&[("a.py:1 f", 1)])), broken.clone()], None);
     assert_eq!(fleet.missing_ranks, [0, 2, 3]);
@@ -289,7 +289,7 @@ fn what_is_missing_or_broken_is_told() {
 
 /// Numbers in files may have any value.
 #[test]
-fn no_number_is_too_large() {
+fn sums_of_a_fleet_never_overflow() {
     let rows = (0..3).map(|number| {
         let mut summary = summary(&[("a.py:1 f", 1)]);
         summary.peak_allocated.bytes = u64::MAX - number;

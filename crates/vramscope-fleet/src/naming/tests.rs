@@ -58,7 +58,7 @@ fn ranks_are_found_as_people_write_them() {
 }
 
 #[test]
-fn hosts_and_groups_are_told_by_names() {
+fn hosts_and_groups_follow_from_file_names() {
     let found =
         ranks(&files(&["host-a/tp1_pp0_rank3.pickle", "host-b/tp=0,pp=2,rank=4.pickle"]), None).unwrap();
     let told: Vec<_> =
@@ -75,7 +75,7 @@ fn hosts_and_groups_are_told_by_names() {
 }
 
 #[test]
-fn numbers_on_each_host_are_counted_on() {
+fn ranks_that_are_numbered_for_each_host_continue_across_hosts() {
     let (found, rule) = numbers(&[
         "host-2/rank0.pickle",
         "host-2/rank1.pickle",
@@ -89,14 +89,14 @@ fn numbers_on_each_host_are_counted_on() {
 }
 
 #[test]
-fn groups_alone_tell_ranks_by_their_order() {
+fn ranks_without_numbers_follow_the_order_of_their_groups() {
     let (found, rule) = numbers(&["tp0_pp1.pickle", "tp1_pp1.pickle", "tp0_pp0.pickle", "tp1_pp0.pickle"]);
     assert_eq!(found, [2, 3, 0, 1]);
     assert!(rule.starts_with("the order of their groups"), "{rule}");
 }
 
 #[test]
-fn of_two_files_of_a_rank_the_newer_counts() {
+fn the_newer_of_two_files_of_a_rank_counts() {
     let mut two = files(&["a/rank3.pickle", "b/rank3.pickle", "b/rank4.pickle"]);
     two[0].modified_ns = 7;
     let found = ranks(&two, None).unwrap();
@@ -108,7 +108,7 @@ fn of_two_files_of_a_rank_the_newer_counts() {
 }
 
 #[test]
-fn what_lies_beside_files_tells_ranks_before_their_names_do() {
+fn recorded_ranks_win_over_file_names() {
     let mut three = files(&["a/dump_7_1/snapshot.pickle", "a/dump_7_2/snapshot.pickle", "a/rank0.pickle"]);
     three[0].told = Some(5);
     three[1].told = Some(2);
@@ -123,7 +123,7 @@ fn what_lies_beside_files_tells_ranks_before_their_names_do() {
 }
 
 #[test]
-fn what_has_no_rank_is_named() {
+fn files_without_a_rank_are_named() {
     let found = ranks(&files(&["rank0.pickle", "rank1.pickle", "baseline.pickle"]), None).unwrap();
     assert_eq!(found.notes, ["1 file is left out, because it has no rank there: baseline.pickle"]);
     let none = ranks(&files(&["a.pickle", "b.pickle"]), None).unwrap_err().to_string();

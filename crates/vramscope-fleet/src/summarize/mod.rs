@@ -11,7 +11,7 @@ use vramscope_analysis::{
     Options, Peak, Recorder, Steps, Summary, event_times, largest_request,
 };
 use vramscope_report::Names;
-use vramscope_report::findings::{MainCause, recorded_conf};
+use vramscope_report::out_of_memory::{MainCause, recorded_conf};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{AllocatorSettings, DeviceTrace, Trace};
 
@@ -82,7 +82,7 @@ impl Made<'_> {
             peak_reserved: self.peak(answers.peaks.reserved),
             preexisting_bytes: answers.preexisting,
             oom: answers.ooms.first().map(|oom| self.oom(oom)),
-            ooms: answers.ooms.len() + answers.more_ooms,
+            ooms: answers.ooms.len() + answers.unexplained_ooms.map_or(0, |unexplained| unexplained.count),
             capacity_bytes: answers
                 .ooms
                 .first()

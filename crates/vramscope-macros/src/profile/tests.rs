@@ -35,7 +35,7 @@ fn an_argument_that_is_given_twice_is_refused_at_the_second() {
 }
 
 #[test]
-fn a_text_alone_is_refused_with_what_was_meant() {
+fn a_bare_text_is_refused_with_the_right_argument() {
     let (at, message) = refused("\"forward\"", "fn step() {}");
     assert_eq!(at, "\"forward\"");
     assert_eq!(message, "expected a named argument: `name = \"forward\"`");
@@ -52,7 +52,7 @@ fn an_argument_without_a_value_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_at_the_words_that_say_it() {
+fn unsupported_functions_are_refused_at_the_token() {
     for (item, words, reason) in [
         ("pub const fn size() -> u64 { 4 }", "const", "at compile time"),
         ("#[track_caller] fn f() {}", "track_caller", "cannot know its caller"),
@@ -72,7 +72,7 @@ fn what_cannot_be_measured_is_refused_at_the_words_that_say_it() {
 }
 
 #[test]
-fn what_belongs_to_a_function_is_kept() {
+fn attributes_and_modifiers_of_a_function_are_kept() {
     let item = "#[doc = \"A step.\"] #[inline] #[must_use] pub(crate) unsafe extern \"C\" fn step<T: Copy>(x: T) -> T where T: Send { x }";
     let item: TokenStream = item.parse().unwrap();
     let expanded: syn::ItemFn = syn::parse2(expand(TokenStream::new(), item.clone())).unwrap();

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_maps_says_the_part_of_the_file() {
+    fn the_part_of_a_mapped_file_is_read_from_proc_maps() {
         let line =
             "7f00000000-7f00100000 r--p 00002000 fe:00 1234                       /models/a b.safetensors";
         let part = part_of(line, 0x7f_0000_1000, 0x1000).unwrap();

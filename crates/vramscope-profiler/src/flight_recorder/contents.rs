@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use vramscope_allocator::MemoryPool;
 use vramscope_analysis::{Frames, Options, Summary};
-use vramscope_report::{Advice, Answers, TextOptions, report, write_json, write_json_line};
+use vramscope_report::{Advice, Answers, ROWS, TextOptions, report, write_json, write_json_line};
 use vramscope_trace::Notices;
 use vramscope_trace::formats::{self, Compression, Format, Recording};
 
@@ -213,9 +213,10 @@ fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
         devices: devices.collect(),
         by: None,
         at: None,
+        top: None,
         advice: ADVICE,
     };
-    let text = report(&answers, TextOptions { width: 120, top: 10, full_stacks: false });
+    let text = report(&answers, TextOptions { width: 120, top: ROWS, full_stacks: false });
     // A file has no colors.
     write!(out, "{}", anstream::adapter::strip_str(&text))
 }
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_a_list() {
+    fn json_lines_become_a_json_list() {
         let of = |lines: &str| list(100, |out| out.write_all(lines.as_bytes())).unwrap();
         assert_eq!(of(""), b"[]\n");
         assert_eq!(of("1\n2\n"), b"[\n1,\n2\n]\n");

@@ -114,7 +114,8 @@ fn remove(bundle: &Path) -> io::Result<()> {
             dir.remove_file(&name)?;
         }
     }
-    fs::remove_dir_all(bundle)
+    dir.remove_contents()?;
+    fs::remove_dir(bundle)
 }
 
 /// Whether a finished bundle may have this name.

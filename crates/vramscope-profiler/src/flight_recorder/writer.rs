@@ -99,7 +99,9 @@ impl BundleFolder {
                 let bundle = self.path.join(&becomes);
                 match root.rename(name.as_ref(), becomes.as_ref()) {
                     Err(_) if bundle.exists() => {}
-                    renamed => return renamed.map(|()| bundle),
+                    renamed => {
+                        return renamed.and_then(|()| root.check_is(becomes.as_ref(), &dir)).map(|()| bundle);
+                    }
                 }
             }
         });
@@ -111,7 +113,7 @@ impl BundleFolder {
                 remove_oldest(bundles, most, &mut removal_error);
             }
             Err(_) => {
-                fs::remove_dir_all(&beside).ok();
+                dir.remove_contents().and_then(|()| root.remove_subdir(name.as_ref())).ok();
             }
         }
         whole.map(|path| WrittenBundle { time_us, path, removal_error })

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use vramscope_analysis::keeps_growing;
+
+/// Minimum number of calls before a leak is reported.
+const FEWEST_CALLS: u64 = 3;
+
 /// Maximum number of points of a floor.
 const MOST_POINTS: u64 = 64;
 
@@ -78,6 +83,11 @@ pub(super) struct Floor {
 }
 
 impl Floor {
+    /// Whether the floor is evidence of a leak: it covers enough calls, and keeps growing.
+    pub(super) fn keeps_growing(&self) -> bool {
+        self.calls >= FEWEST_CALLS && keeps_growing(&self.points)
+    }
+
     /// Returns the floor of the sum of several courses that all end at the same call, followed by `now` blocks. `None` if there is no block
     /// now, or no block was live at the end of a call.
     pub(super) fn of<'c>(courses: impl Iterator<Item = &'c Course>, now: u64) -> Option<Self> {
@@ -113,8 +123,6 @@ impl Floor {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_analysis::keeps_growing;
-
     use super::*;
 
     #[test]

@@ -17,7 +17,11 @@
 //! At run time, blocks are counted by captured stack, that is by return addresses. Optimizing compilers unroll loops and inline functions,
 //! so one line may have several return addresses. When suspects are requested, the stacks are resolved, and stacks with the same lines are
 //! added up. Blocks that do not grow by stack are added up again by their innermost line, because several callers may reach it in turn.
+//!
+//! A source that reports no allocations has only its readings. `by_function` applies the rule to an estimate of the retained bytes, and
+//! names functions.
 
+mod by_function;
 mod course;
 
 use std::cell::RefCell;
@@ -30,16 +34,14 @@ use std::sync::{Arc, Mutex};
 use hashbrown::HashMap;
 use serde::Serialize;
 use vramscope_allocator::{CapturedStack, NO_LINES, Process, StackRecorder};
-use vramscope_analysis::{keeps_growing, rises};
+use vramscope_analysis::rises;
 use vramscope_basics::units::bytes;
 
 use crate::holders::in_words;
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
+pub use by_function::{FunctionLeakSuspect, FunctionLeaks};
 use course::{Course, Floor};
 use vramscope_basics::lock;
-
-/// Minimum number of ended calls of a name before a leak is reported.
-const FEWEST_CALLS: u64 = 3;
 
 /// Finds blocks that accumulate across calls.
 ///
@@ -344,10 +346,8 @@ impl CallLeakSuspect {
     fn of(name: &Arc<str>, calls: u64, parts: &[Part]) -> Option<Self> {
         let kept_blocks: u64 = parts.iter().map(|(_, kept)| kept.blocks).sum();
         let kept_bytes: u64 = parts.iter().map(|(_, kept)| kept.bytes).sum();
-        let floor = Floor::of(parts.iter().map(|(_, kept)| &kept.course), kept_blocks)?;
-        if floor.calls < FEWEST_CALLS || !keeps_growing(&floor.points) {
-            return None;
-        }
+        let floor = Floor::of(parts.iter().map(|(_, kept)| &kept.course), kept_blocks);
+        let floor = floor.filter(Floor::keeps_growing)?;
         let (stack, _) = parts.iter().max_by_key(|(_, kept)| kept.bytes)?;
         Some(Self {
             function_name: Arc::clone(name),

@@ -65,7 +65,7 @@ fn own_name(taken: &Path) -> Result<PathBuf, LiveError> {
     };
     let (parent, prefix) = name().ok_or_else(|| LiveError::NotAFolder(taken.to_owned()))?;
     let made = Dir::open(parent).and_then(|dir| dir.new_unpredictable_subdir(&prefix));
-    made.map(|name| parent.join(name)).map_err(failed)
+    made.map(|(name, _)| parent.join(name)).map_err(failed)
 }
 
 /// Returns the folders beside `taken` that this user's programs created because the name was taken, sorted by name.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_not_ones_own_alone_is_refused() {
+    fn a_socket_folder_that_others_can_access_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vramscope");
         DirBuilder::new().mode(0o700).create(&path).unwrap();

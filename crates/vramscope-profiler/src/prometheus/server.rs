@@ -20,9 +20,9 @@ use super::metrics::{self, Labels};
 use super::scraped_source::{Scraped, ScrapedSource};
 use crate::source::MemorySource;
 
-/// Prometheus waits ten seconds for a response. A scrape always gets a connection, because connections without a request are closed first.
+/// Prometheus waits ten seconds for a response. Connections without a request make room for a scrape.
 const LIMITS: Limits = Limits {
-    connections: 64,
+    connections: 256,
     head: Duration::from_secs(10),
     longest_head: 16 << 10,
     whole: Some(Duration::from_secs(10)),
@@ -54,7 +54,9 @@ impl Server {
                 let (server, place) = (Arc::clone(&server), place.clone());
                 async move {
                     place.asks();
-                    Ok::<_, Infallible>(server.answer(&request).await)
+                    let answer = server.answer(&request).await;
+                    place.is_answered();
+                    Ok::<_, Infallible>(answer)
                 }
             })
         })

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_numbers() {
+    fn meminfo_without_available_memory_has_no_numbers() {
         for text in [
             "",
             "MemTotal:       125508 kB\nMemFree:          2048 kB\n",

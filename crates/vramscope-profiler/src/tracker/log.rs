@@ -11,18 +11,20 @@ use super::events::{LogFormat, Row, write_header};
 /// A log file. It is locked while the tracker runs, so that no other tracker writes to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFile {
-    /// The path. An existing file is replaced.
+    /// The path.
     pub path: PathBuf,
     /// Its format.
     pub format: LogFormat,
+    /// Whether an existing file is replaced. Otherwise a file with contents is an error.
+    pub replaces: bool,
 }
 
 impl LogFile {
-    /// Creates a log at `path`: CSV if its name ends in `.csv`, otherwise JSON Lines.
+    /// A log at `path`: CSV if its name ends in `.csv`, otherwise JSON Lines. An existing file is replaced.
     pub fn at(path: &Path) -> Self {
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let format = if is_csv { LogFormat::Csv } else { LogFormat::JsonLines };
-        Self { path: path.to_owned(), format }
+        Self { path: path.to_owned(), format, replaces: true }
     }
 }
 
@@ -45,7 +47,8 @@ impl OpenLog {
             io::ErrorKind::ResourceBusy => TrackerError::Busy { path: to.path.clone() },
             _ => TrackerError::Log { path: to.path.clone(), why },
         };
-        let file = ExclusiveFile::create(&to.path).map_err(failed)?;
+        let create = if to.replaces { ExclusiveFile::create } else { ExclusiveFile::create_new };
+        let file = create(&to.path).map_err(failed)?;
         let mut waiting = Vec::new();
         write_header(to.format, &mut waiting).map_err(failed)?;
         Ok(Self { file, format: to.format, waiting, failed: None })
@@ -71,6 +74,9 @@ impl OpenLog {
     pub(super) fn write_waiting(&mut self) {
         if !self.file.is_of_this_process() {
             return;
+        }
+        if let Err(e) = self.file.check_name() {
+            self.failed = Some(e.kind());
         }
         while !self.waiting.is_empty() {
             match self.file.write(&self.waiting) {

@@ -266,7 +266,7 @@ impl MemoryTracker {
     }
 
     /// Returns the last write error of the log file, such as a full disk. Unwritten rows are written with the next sample, up to 1 MiB;
-    /// further rows are lost.
+    /// further rows are lost. [`io::ErrorKind::NotFound`]: the file was removed or replaced, so its rows are lost.
     pub fn log_error(&self) -> Option<io::ErrorKind> {
         lock(&self.shared.state).log.as_ref()?.error()
     }

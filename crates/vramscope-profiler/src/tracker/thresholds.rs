@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_few_looks() {
+    fn the_growth_window_keeps_few_samples() {
         let mut growth = GrowthRate::new(Duration::from_secs(60));
         for i in 0..600_000 {
             growth.update(Duration::from_micros(i * 100), 0);

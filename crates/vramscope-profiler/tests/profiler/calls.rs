@@ -163,7 +163,7 @@ fn counts_and_bytes_are_gross() {
 }
 
 #[test]
-fn three_calls_returning_a_tensor_are_no_leak_and_a_growing_list_is() {
+fn returned_tensors_are_no_leak_and_a_growing_list_is() {
     let pool = pool();
     let options = ProfilerOptions { find_leaks: true, ..ProfilerOptions::default() };
     let profiler = GpuMemoryProfiler::with_options(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
@@ -294,7 +294,7 @@ fn the_stack_of_a_peak_is_that_of_its_thread() {
 }
 
 #[test]
-fn what_could_keep_nothing_is_refused() {
+fn limits_of_zero_are_refused() {
     let pool = pool();
     let refused = |options| {
         let source = PoolSource::new(&pool, 0).unwrap();
@@ -396,7 +396,7 @@ fn results_and_snapshots_are_bounded() {
 }
 
 #[test]
-fn monitoring_sees_what_is_shorter_than_its_interval() {
+fn monitoring_sees_peaks_shorter_than_its_interval() {
     let (pool, profiler) = profiled();
     profiler.start_monitoring(Duration::from_secs(3600)).unwrap();
     assert!(profiler.get_summary().monitoring_active);

@@ -258,7 +258,7 @@ fn writers_at_the_same_time_lose_no_bundle_and_keep_the_bounds() {
 }
 
 #[test]
-fn what_killed_writers_left_goes_and_what_is_being_written_stays() {
+fn leftovers_of_killed_writers_are_removed_and_unfinished_bundles_stay() {
     let folder = tempfile::tempdir().unwrap();
     let part = |name: &str| {
         let part = folder.path().join(name);
@@ -469,7 +469,7 @@ fn an_error_that_the_pool_did_not_raise_has_a_bundle_with_its_context() {
 }
 
 #[test]
-fn only_what_says_that_memory_was_wanting_has_a_bundle() {
+fn only_errors_about_memory_get_a_bundle() {
     let folder = tempfile::tempdir().unwrap();
     let pool = pool();
     let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();
@@ -518,7 +518,7 @@ fn an_error_of_the_pool_has_one_bundle_with_the_contexts_around_it() {
 }
 
 #[test]
-fn a_panic_for_want_of_memory_has_a_bundle_and_goes_on() {
+fn an_out_of_memory_panic_gets_a_bundle_and_continues() {
     let folder = tempfile::tempdir().unwrap();
     let pool = pool();
     let recorder = FlightRecorder::attach(&pool, folder.path(), often()).unwrap();

@@ -84,7 +84,7 @@ fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
 
 /// Two phantom GPUs with exactly known memory use, and this process on one of them.
 #[test]
-fn nvml_tells_gpus_and_processes_apart() {
+fn nvml_distinguishes_gpus_and_processes() {
     on_phantom(2, || {
         let gpus = [0, 1].map(phantom_gpu);
         let device = |index: usize, used, processes| NvmlDevice {
@@ -126,7 +126,7 @@ fn nvml_tells_gpus_and_processes_apart() {
 
 /// A profiler that knows only the driver's numbers.
 #[test]
-fn a_call_is_profiled_by_what_the_driver_says() {
+fn a_call_is_profiled_with_the_drivers_numbers() {
     on_phantom(2, || {
         let gpu = CudaDevice::open(1).unwrap();
         let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::new(gpu)]).unwrap();

@@ -97,7 +97,7 @@ fn assert_holds(here: &Value, there: &Value, path: &str) {
 }
 
 #[test]
-fn what_gpumemprof_saved_is_read_and_written_the_same() {
+fn results_saved_by_gpumemprof_are_read_and_written_unchanged() {
     let read = read(&saved()).unwrap();
     let result = &read.results[0];
     assert_eq!((result.memory_diff(), result.peak_memory_usage()), (Some(512), Some(1536)));
@@ -177,7 +177,7 @@ fn results_of_a_program_come_back_as_they_were() {
 }
 
 #[test]
-fn where_nothing_was_profiled_gpumemprof_has_a_message() {
+fn an_empty_result_has_gpumemprofs_message() {
     let mut empty = json!({"summary": {"message": "No profiling results available"}, "results": []});
     let read_back = read(&empty).unwrap();
     assert_eq!((read_back.summary.as_ref(), read_back.snapshots.len()), (None, 0));
@@ -186,7 +186,7 @@ fn where_nothing_was_profiled_gpumemprof_has_a_message() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_over() {
+fn unknown_keys_of_saved_results_are_ignored() {
     let mut more = saved();
     for place in [
         "/summary",
@@ -223,7 +223,7 @@ fn gpumemprofs_stacks_and_words_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_path() {
+fn a_wrong_value_of_saved_results_is_named_with_its_path() {
     let wrong = |place: &str, value: Value| {
         let mut json = saved();
         *json.pointer_mut(place).unwrap() = value;

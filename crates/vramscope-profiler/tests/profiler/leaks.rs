@@ -81,7 +81,7 @@ fn a_cache_that_levels_off_and_a_state_made_once_are_no_leaks() {
 }
 
 #[test]
-fn two_calls_are_too_few_and_a_clear_begins_anew() {
+fn a_leak_needs_three_calls_and_clear_starts_again() {
     let (pool, leaks) = pool();
     let mut list = Vec::new();
     let mut step = || {

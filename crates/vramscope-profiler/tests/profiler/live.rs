@@ -217,7 +217,7 @@ fn connections_that_never_ask_make_room() {
 
 /// A client that never reads is disconnected; in the meantime others get responses.
 #[test]
-fn a_client_that_does_not_read_holds_nobody_up() {
+fn a_client_that_does_not_read_delays_no_other() {
     let (_pool, server, _folder) = served();
     let mut stuck = UnixStream::connect(server.path()).unwrap();
     stuck.set_nonblocking(true).unwrap();
@@ -358,7 +358,7 @@ fn an_answer_that_drips() {
 
 /// The program accepts no connection, and its backlog fills up.
 #[test]
-fn a_program_that_stands_still() {
+fn a_program_that_accepts_no_connection() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("still.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -404,7 +404,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_leave_the_server_well(bytes in prop::collection::vec(any::<u8>(), 0..12_000)) {
+    fn random_requests_do_not_break_the_server(bytes in prop::collection::vec(any::<u8>(), 0..12_000)) {
         let (_pool, server, _folder) = served();
         let mut stream = UnixStream::connect(server.path()).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -419,7 +419,7 @@ proptest! {
     }
 
     #[test]
-    fn any_answer_is_an_error_or_a_look(hello: bool, mut bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+    fn a_random_response_is_an_error_or_a_sample(hello: bool, mut bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
         bytes.push(b'\n');
         let folder = tempfile::tempdir().unwrap();
         let answers = if hello { vec![HELLO.to_vec(), bytes] } else { vec![bytes] };
@@ -527,7 +527,7 @@ fn a_killed_program_is_gone_and_its_socket_is_removed() {
 
 /// Another user creates the folder first, and one that resembles its substitute, with a socket in it.
 #[test]
-fn nobody_can_keep_a_users_programs_from_being_found() {
+fn another_user_cannot_hide_a_users_programs() {
     let folder = tempfile::tempdir().unwrap();
     let user = rustix::process::geteuid().as_raw();
     for name in [format!("vramscope-{user}"), format!("vramscope-{user}-0123456789abcdef")] {

@@ -253,7 +253,7 @@ fn the_metrics_are_those_of_the_documentation() {
 }
 
 #[test]
-fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
+fn a_failing_source_is_down_and_has_no_other_metric() {
     let fails = Arc::new(AtomicBool::new(false));
     let (failing, panicking) = (fails.clone(), fails.clone());
     let endpoint = PrometheusEndpoint::start(
@@ -287,7 +287,7 @@ fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
 
 /// One source hangs, the other responds; the endpoint ends in the meantime.
 #[test]
-fn a_source_that_hangs_is_down_and_holds_up_nobody() {
+fn a_hanging_source_is_down_and_delays_no_other() {
     let (release, released) = channel::<()>();
     let released: Mutex<Receiver<()>> = Mutex::new(released);
     let hangs = ClosureSource::named("hangs", move || {
@@ -306,7 +306,7 @@ fn a_source_that_hangs_is_down_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_source_that_cannot_watch_has_the_peak_that_was_scraped_and_says_so() {
+fn a_sampled_source_reports_the_peak_of_its_scrapes() {
     let values = Mutex::new([7, 3, 5].into_iter());
     let source = ClosureSource::named("sampled", move || allocated(values.lock().unwrap().next().unwrap()));
     let endpoint = PrometheusEndpoint::start(0, vec![source]).unwrap();
@@ -357,7 +357,7 @@ fn fifty_scrapes_at_once_are_all_answered() {
 fn connections_that_say_nothing_make_room() {
     let endpoint =
         PrometheusEndpoint::start(0, vec![ClosureSource::named("works", || allocated(1))]).unwrap();
-    let mut silent: Vec<_> = (0..300).map(|_| TcpStream::connect(endpoint.address()).unwrap()).collect();
+    let mut silent: Vec<_> = (0..600).map(|_| TcpStream::connect(endpoint.address()).unwrap()).collect();
     for stream in silent.iter_mut().step_by(2) {
         stream.write_all(b"GET /metrics HTT").ok();
     }
@@ -369,6 +369,77 @@ fn connections_that_say_nothing_make_room() {
     let first = &mut silent[0];
     first.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(!matches!(first.read(&mut [0; 9]), Ok(1..)), "the first is ended");
+}
+
+/// Connects as often, and as fast, as it can.
+fn scraped_by(endpoint: &PrometheusEndpoint, clients: usize, times: usize) {
+    let barrier = Barrier::new(clients);
+    std::thread::scope(|s| {
+        for _ in 0..clients {
+            s.spawn(|| {
+                barrier.wait();
+                (0..times).for_each(|_| drop(Scrape::of(endpoint)));
+            });
+        }
+    });
+}
+
+/// More scrapers than connections.
+#[test]
+fn four_thousand_scrapes_of_two_hundred_clients_are_all_answered() {
+    let (pool, _live) = used();
+    let endpoint = PrometheusEndpoint::start(0, vec![PoolSource::new(&pool, 0).unwrap()]).unwrap();
+    scraped_by(&endpoint, 200, 20);
+}
+
+/// Silent connections, half requests, and whole requests without the announced body.
+#[test]
+fn scrapes_are_answered_beside_connections_that_waste_time() {
+    let endpoint =
+        PrometheusEndpoint::start(0, vec![ClosureSource::named("works", || allocated(1))]).unwrap();
+    let address = endpoint.address();
+    let body = format!("POST /metrics HTTP/1.1\r\nhost: {address}\r\ncontent-length: 1000000\r\n\r\nx");
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for start in ["", "GET /metrics HTT", &body] {
+            s.spawn(|| {
+                let mut open = Vec::new();
+                while !ended.load(Ordering::Relaxed) {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    stream.write_all(start.as_bytes()).ok();
+                    open.push(stream);
+                    open.drain(..open.len().saturating_sub(100));
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+        scraped_by(&endpoint, 20, 10);
+        ended.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A source that hangs keeps all connections busy for five seconds.
+#[test]
+fn a_scrape_too_many_is_asked_to_come_again() {
+    let (release, released) = channel::<()>();
+    let released: Mutex<Receiver<()>> = Mutex::new(released);
+    let hangs = ClosureSource::named("hangs", move || {
+        released.lock().unwrap().recv().ok();
+        allocated(1)
+    });
+    let endpoint = PrometheusEndpoint::start(0, vec![hangs]).unwrap();
+    let replies: Vec<Reply> = std::thread::scope(|s| {
+        let clients: Vec<_> = (0..300).map(|_| s.spawn(|| get(endpoint.address(), "/metrics"))).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let (answered, refused): (Vec<_>, Vec<_>) = replies.into_iter().partition(|reply| reply.status == 200);
+    assert_eq!((answered.len(), refused.len()), (256, 44));
+    for reply in refused {
+        assert_eq!((reply.status, &*reply.headers["retry-after"]), (503, "1"), "{}", reply.body);
+        assert_eq!(reply.body, "all connections are in use; try again in a second");
+    }
+    drop(release);
+    Scrape::of(&endpoint);
 }
 
 #[test]
@@ -394,7 +465,7 @@ fn dropping_it_closes_connections_and_frees_the_port() {
 }
 
 #[test]
-fn only_metrics_are_served_and_only_to_whom_they_are_for() {
+fn the_endpoint_serves_only_metrics_and_refuses_foreign_hosts() {
     let endpoint = PrometheusEndpoint::start(0, vec![]).unwrap();
     let address = endpoint.address();
     assert!(address.ip().is_loopback());
@@ -412,8 +483,20 @@ fn only_metrics_are_served_and_only_to_whom_they_are_for() {
         ("DELETE /metrics HTTP/1.1\r\nhost: 127.0.0.1", 405),
         (&format!("GET /metrics HTTP/1.1\r\nhost: attacker.example:{port}"), 403),
         ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1.attacker.example", 403),
-        ("GET /metrics HTTP/1.1\r\nhost: [::1", 403),
+        ("GET /metrics HTTP/1.1\r\nhost: [::1", 400),
+        (&format!("GET http://attacker.example:{port}/metrics HTTP/1.1\r\nhost: 127.0.0.1"), 403),
         ("what is this", 400),
+        ("GET /metrics HTTP/1.1", 400),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\nhost: 127.0.0.1", 400),
+        ("GET /metrics HTTP/1.0\r\nhost: 127.0.0.1\r\nhost: attacker.example", 400),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1 attacker.example", 400),
+        ("GET /metrics HTTP/1.1\r\nhost:\r\n 127.0.0.1", 400),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\nx: folded\r\n header", 400),
+        ("GET /metrics HTTP/1.1\r\nhost : 127.0.0.1", 400),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1\r\ncontent-length: 2", 400),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: +1", 400),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked, identity", 400),
+        ("GET /metrics HTTP/1.0\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked", 400),
     ] {
         let reply = ask(address, head);
         assert_eq!(reply.status, status, "{head}: {}", reply.body);

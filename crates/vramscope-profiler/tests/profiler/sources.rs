@@ -22,7 +22,7 @@ fn info() -> SourceInfo {
 
 /// Also while another thread allocates.
 #[test]
-fn what_is_now_is_never_above_the_highest() {
+fn current_bytes_never_exceed_the_peak() {
     let pool = pool();
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
@@ -96,7 +96,7 @@ impl MemorySource for ListedSource {
 }
 
 #[test]
-fn what_one_call_does_not_know_the_sum_does_not_know() {
+fn the_sum_of_calls_is_unknown_if_one_call_is_unknown() {
     // Two readings at creation, two for each of four calls, one for the summary.
     let answers = [0, 0, 0, 10, 10, 20, 20, u64::MAX, 30, 40, 40].map(|n| Some(n).filter(|&n| n < u64::MAX));
     let answers = Mutex::new(Vec::from(answers).into_iter());
@@ -227,7 +227,7 @@ fn host_memory_is_never_that_of_another_process() {
 }
 
 #[test]
-fn a_wrapped_function_keeps_its_name_and_not_the_text_it_came_from() {
+fn a_wrapped_function_owns_its_name() {
     fn named<'p>(profiler: &'p GpuMemoryProfiler, n: u32) -> impl FnMut(u32) -> u32 + use<'p> {
         profiler.wrap(&format!("layer {n}"), |x| x + 1)
     }

@@ -90,7 +90,7 @@ fn one_crossing_is_one_alert() {
 }
 
 #[test]
-fn callbacks_are_told_once_and_may_panic_and_ask_the_tracker() {
+fn callbacks_run_once_for_each_alert_and_may_panic_or_use_the_tracker() {
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
     let options =
         TrackerOptions { interval: Duration::from_secs(3600), ..one(AlertQuantity::DevicePercent, 50.0) };
@@ -139,7 +139,7 @@ impl Device for Shared {
 }
 
 #[test]
-fn memory_outside_of_the_pool_is_what_the_device_says() {
+fn memory_outside_the_pool_comes_from_the_device() {
     let device = Arc::new(Shared(VirtualDevice::with_capacity(16 * GIB), AtomicU64::new(0)));
     let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::clone(&device) as _]).unwrap();
     let options = TrackerOptions {
@@ -161,7 +161,7 @@ fn memory_outside_of_the_pool_is_what_the_device_says() {
 /// Pools under PyTorch's policy serve 1 MiB from segments of 20 MiB. Keeping one block of each segment is fragmentation; freeing all of
 /// them is cache.
 #[test]
-fn fragmentation_is_what_emptying_the_cache_would_not_give_back() {
+fn fragmentation_is_free_memory_that_emptying_the_cache_would_not_release() {
     let policy = Policy::torch(&Default::default(), "2.11".parse().unwrap());
     let pool = MemoryPool::new(&policy, vec![Arc::new(VirtualDevice::with_capacity(GIB))]).unwrap();
     let run = |keep: bool| {
@@ -187,7 +187,7 @@ fn fragmentation_is_what_emptying_the_cache_would_not_give_back() {
 }
 
 #[test]
-fn the_watchdog_gives_back_what_is_cached_and_lets_the_rest_be() {
+fn the_watchdog_releases_only_cached_memory() {
     let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(GIB))]).unwrap();
     let options = TrackerOptions {
         interval: Duration::from_millis(1),
@@ -270,7 +270,7 @@ fn alerts_are_not_pushed_out_by_events() {
 }
 
 #[test]
-fn a_callback_that_comes_late_is_told_of_what_was_raised_before() {
+fn a_late_callback_gets_the_alerts_raised_before() {
     let tracker = track(script([Ok(in_use(90))]), one(AlertQuantity::DevicePercent, 80.0));
     for _ in 0..2 {
         let told = Arc::new(AtomicU64::new(0));
@@ -337,7 +337,7 @@ fn a_source_that_panics_is_an_error_and_looked_at_again() {
 }
 
 #[test]
-fn an_error_is_said_once_until_the_source_answers_again() {
+fn an_error_of_the_source_is_reported_once_until_it_recovers() {
     let error = || Err(SourceError::Nvml("busy".to_owned()));
     let source = script([Ok(in_use(1)), error(), error(), Ok(in_use(1)), error()]);
     let tracker = track(source, TrackerOptions::default());
@@ -364,7 +364,7 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
     let mut whole = Vec::new();
     for format in [LogFormat::Csv, LogFormat::JsonLines] {
         let path = folder.path().join("log");
-        let log = Some(LogFile { path: path.clone(), format });
+        let log = Some(LogFile { format, ..LogFile::at(&path) });
         let tracker = track(ticks(), TrackerOptions { log, ..one(AlertQuantity::DevicePercent, 80.0) });
         tracker.stop();
         let mut exported = Vec::new();
@@ -410,7 +410,7 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
 
 /// Names of sources and phases, and error messages, may contain any text.
 #[test]
-fn no_text_of_others_steers_who_reads_a_log() {
+fn logs_contain_no_control_characters_and_no_formulas() {
     const HOSTILE: &str = "x\u{1b}]0;t\u{7}\r\n\u{7f}\u{9b}31m\u{202e}\u{61c}\u{200b}\u{feff}\u{e0041}z";
     const FORMULA: &str = "=HYPERLINK(\"//x\")";
     let whole = format!("{FORMULA}{HOSTILE}");
@@ -556,7 +556,7 @@ fn thresholds_are_set_while_it_runs() {
 }
 
 #[test]
-fn a_callback_that_was_removed_is_told_no_more() {
+fn a_removed_callback_gets_no_alerts() {
     let pool = pool_of(100 << 20);
     let tracker = often(&pool, vec![threshold(AlertQuantity::DevicePercent, 40.0)]);
     let told: [Arc<AtomicU64>; 2] = Default::default();
@@ -577,7 +577,7 @@ fn a_callback_that_was_removed_is_told_no_more() {
 }
 
 #[test]
-fn events_are_cleared_and_alerts_are_told_once_all_the_same() {
+fn clearing_events_does_not_repeat_alerts() {
     let pool = pool_of(100 << 20);
     let tracker = often(&pool, vec![threshold(AlertQuantity::DevicePercent, 40.0)]);
     let told = Arc::new(AtomicU64::new(0));
@@ -619,7 +619,7 @@ fn a_timeline_has_the_last_and_the_highest_of_each_interval() {
 }
 
 #[test]
-fn what_could_keep_nothing_is_refused() {
+fn limits_of_zero_are_refused() {
     let refused = |options| MemoryTracker::start(script([]), options).err().unwrap().to_string();
     let words = |name| format!("{name} is 0, so none would be kept; set it to 1 or more");
     assert_eq!(refused(TrackerOptions { max_events: 0, ..TrackerOptions::default() }), words("max_events"));

@@ -104,7 +104,7 @@ fn a_wrapped_function_returns_what_the_function_does_and_records_how_it_ended() 
 // ---- futures ----
 
 #[test]
-fn what_others_do_while_a_future_waits_is_not_its_own() {
+fn memory_of_other_tasks_while_a_future_waits_is_not_its_own() {
     let pool = pool();
     let options = ProfilerOptions { find_leaks: true, ..ProfilerOptions::default() };
     let profiler = GpuMemoryProfiler::with_options(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
@@ -136,7 +136,7 @@ fn what_others_do_while_a_future_waits_is_not_its_own() {
 }
 
 #[test]
-fn a_future_may_go_on_on_another_thread() {
+fn a_profiled_future_may_move_to_another_thread() {
     fn is_send<T: Send>(value: T) -> T {
         value
     }
@@ -174,7 +174,7 @@ fn calls_know_which_futures_they_are_inside_of() {
 }
 
 #[test]
-fn a_future_that_fails_panics_or_is_dropped_says_so() {
+fn a_future_records_whether_it_failed_panicked_or_was_dropped() {
     let pool = pool();
     let profiler = GpuMemoryProfiler::on_pool(&pool, 0).unwrap();
     let outcome = || profiler.last_result().unwrap().outcome;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_watched_wakes() {
+    fn an_unknown_step_wakes_the_hooks() {
         let (mut head, here) = (Head::default(), thread());
         head.call(1, here, false);
         head.call(2, here, false);

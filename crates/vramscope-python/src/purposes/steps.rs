@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn where_allocations_cannot_be_counted_all_is_watched() {
+    fn every_step_is_watched_if_allocations_cannot_be_counted() {
         let mut steps = Steps::new(1_000_000);
         assert!((0..100).all(|time| steps.begin(time, 1, None, 0)));
     }

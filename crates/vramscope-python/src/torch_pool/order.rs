@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn another_stream_has_to_wait_for_an_event_after_the_free() {
+    fn another_stream_waits_for_an_event_after_the_free() {
         let mut order = freed_on_a();
         assert_eq!(order.allocated(99, 10, B), Err(A));
 

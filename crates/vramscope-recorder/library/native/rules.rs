@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_keeps_its_parts() {
+    fn an_unwind_rule_keeps_its_parts() {
         for (offset, bp) in [(8, None), (16, Some(-16)), (1 << 20, Some(-(1 << 20))), (-40, Some(64))] {
             for (from_bp, indirect) in [(false, false), (true, false), (true, true)] {
                 let rule = Rule::new(from_bp, offset, indirect, bp);

@@ -8,7 +8,7 @@ use vramscope_trace::{FrameId, StackId};
 use crate::names::Names;
 
 /// Limit on the innermost frames of one stack. Real stacks have some hundred; infinite recursion can record a million.
-pub(super) const MOST_FRAMES: usize = 1000;
+pub(crate) const MOST_FRAMES: usize = 1000;
 
 /// Approximate limit on the bytes of all stacks together: a file may refer to one stack, or one long name, any number of times.
 const MOST_STACK_BYTES: usize = 64 << 20;
@@ -20,7 +20,7 @@ const FRAME_BYTES: usize = 64;
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Frame"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportFrame"))]
-pub(super) struct FrameJson {
+pub(crate) struct FrameJson {
     filename: String,
     line: u32,
     name: String,
@@ -28,29 +28,29 @@ pub(super) struct FrameJson {
 
 /// The frames of a stack, innermost first, and the number of outer frames left out.
 #[derive(Default)]
-pub(super) struct StackJson {
-    pub(super) frames: Vec<FrameJson>,
-    pub(super) left_out: usize,
+pub(crate) struct StackJson {
+    pub(crate) frames: Vec<FrameJson>,
+    pub(crate) left_out: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-pub(super) fn is_zero(n: &usize) -> bool {
+pub(crate) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-pub(super) struct Builder<'r> {
-    pub(super) names: Names<'r>,
-    pub(super) top: Option<usize>,
+pub(crate) struct Builder<'r> {
+    pub(crate) names: Names<'r>,
+    pub(crate) top: Option<usize>,
     /// The bytes left of [`MOST_STACK_BYTES`].
     left: Cell<usize>,
 }
 
 impl<'r> Builder<'r> {
-    pub(super) fn new(names: Names<'r>, top: Option<usize>) -> Self {
+    pub(crate) fn new(names: Names<'r>, top: Option<usize>) -> Self {
         Self { names, top, left: Cell::new(MOST_STACK_BYTES) }
     }
 
-    pub(super) fn stack(&self, stack: Option<StackId>) -> StackJson {
+    pub(crate) fn stack(&self, stack: Option<StackId>) -> StackJson {
         let Some(stack) = stack else { return StackJson::default() };
         let trace = self.names.trace;
         let all = trace.stacks.get(stack);
@@ -66,7 +66,7 @@ impl<'r> Builder<'r> {
         StackJson { left_out: all.len() - frames.len(), frames }
     }
 
-    pub(super) fn frame(&self, id: FrameId) -> FrameJson {
+    pub(crate) fn frame(&self, id: FrameId) -> FrameJson {
         let trace = self.names.trace;
         let frame = trace.frames.get(id);
         FrameJson {

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_same_json_and_steers_nothing() {
+    fn json_output_escapes_control_characters_and_keeps_its_value() {
         let text = "größe \u{1b}[31m\u{7f}\u{9b}\u{202e}\u{61c}\u{feff}\u{e0041}\u{1d173}模\"\\\n";
         let value = json!({ text: [text, {}, [], 1.5, null], "nested": { "list": [1, [2]] } });
         let mut out = Vec::new();

@@ -16,7 +16,7 @@ pub const DIM: Style = Style::new().dimmed();
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
 /// For a verdict that all is well.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const BAR: Style = AnsiColor::Cyan.on_default();
+pub(crate) const BAR: Style = AnsiColor::Cyan.on_default();
 
 /// Writes lines of a given width to a text.
 #[derive(Debug)]

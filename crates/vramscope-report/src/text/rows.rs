@@ -1,24 +1,24 @@
 //! Rows of holders: bytes, share, bar, name.
 
+use super::page::{BAR, DIM, Page};
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::Holder;
+use vramscope_basics::units::{bytes, count, counted, share};
 use vramscope_trace::StackId;
 
-use super::page::{BAR, DIM, Page};
 use crate::fit::fit;
-use vramscope_basics::units::{bytes, count, counted, share};
 
 /// Width of a bar in columns.
 const BAR_WIDTH: usize = 16;
 
 impl Page<'_> {
     /// Columns left for the label of a row.
-    pub(super) fn room(&self, indent: usize, blocks: u64) -> usize {
+    pub(crate) fn room(&self, indent: usize, blocks: u64) -> usize {
         let used = 2 + 11 + 1 + 7 + 1 + BAR_WIDTH + 1 + indent + 2 + counted(blocks, "block").width();
         self.options.width.saturating_sub(used).max(16)
     }
 
-    pub(super) fn row(&mut self, amount: u64, total: u64, indent: usize, label: &str, blocks: u64) {
+    pub(crate) fn row(&mut self, amount: u64, total: u64, indent: usize, label: &str, blocks: u64) {
         let whole = (BAR_WIDTH * 8) as u128;
         let eighths = if total == 0 { 0 } else { (u128::from(amount) * whole / u128::from(total)) as usize };
         let mut bar = "█".repeat(eighths / 8);
@@ -37,7 +37,7 @@ impl Page<'_> {
     }
 
     /// All frames of a stack, innermost first, if the user asked for them. Rows are not shortened, for searching and copying.
-    pub(super) fn full_stack(&mut self, stack: Option<StackId>) {
+    pub(crate) fn full_stack(&mut self, stack: Option<StackId>) {
         let Some(stack) = stack.filter(|_| self.options.full_stacks) else { return };
         // Real stacks have some hundred frames; infinite recursion can record a million.
         const MOST_FRAMES: usize = 1000;
@@ -51,7 +51,7 @@ impl Page<'_> {
         }
     }
 
-    pub(super) fn holder_rows(&mut self, holders: &[Holder], total: u64, top: usize) {
+    pub(crate) fn holder_rows(&mut self, holders: &[Holder], total: u64, top: usize) {
         for h in holders.iter().take(top) {
             let label = self.names.holder(h);
             self.row(h.bytes, total, 0, &label, h.count);

@@ -8,7 +8,7 @@ use vramscope_analysis::{
     AllocationCategories, By, Cancel, History, IntervalOptions, IntervalSummary, Options, Steps, Summary,
     When,
 };
-use vramscope_report::{Answers, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
+use vramscope_report::{Answers, ROWS, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
 use vramscope_trace::Phase;
 
 use crate::error::{Result, SessionError};
@@ -68,7 +68,7 @@ impl ReportRequest {
     /// The first given argument that needs allocations, which a log of samples does not have.
     #[must_use]
     pub fn needs_allocations(&self) -> Option<&'static str> {
-        let Self { device: _, at, by, filter, budget, top: _ } = self;
+        let Self { at, by, filter, budget, .. } = self;
         let given = [
             (by.is_some(), "by"),
             (at.is_some(), "at"),
@@ -102,18 +102,20 @@ enum ReportAnswerJson {
 }
 
 impl ReportAnswer<'_> {
-    /// The answer as `vramscope report --json` writes it, with lists of at most `top` rows.
+    /// The answer as `vramscope report --json` writes it.
     #[must_use]
-    pub fn json(&self, top: Option<usize>) -> impl Serialize + use<> {
+    pub fn json(&self) -> impl Serialize + use<> {
         match self {
-            Self::State(answers) => ReportAnswerJson::State(ReportJson::new(answers, top)),
-            Self::Interval(answers) => ReportAnswerJson::Interval(SpanJson::new(answers, top)),
+            Self::State(answers) => ReportAnswerJson::State(ReportJson::new(answers)),
+            Self::Interval(answers) => ReportAnswerJson::Interval(SpanJson::new(answers)),
         }
     }
 
-    /// The answer as text.
+    /// The answer as text in lines of `width` columns. `full_stacks`: every row is followed by all frames of its stack.
     #[must_use]
-    pub fn text(&self, options: TextOptions) -> String {
+    pub fn text(&self, width: usize, full_stacks: bool) -> String {
+        let (Self::State(Answers { top, .. }) | Self::Interval(SpanAnswers { top, .. })) = self;
+        let options = TextOptions { width, top: top.unwrap_or(ROWS).max(1), full_stacks };
         match self {
             Self::State(answers) => report(answers, options),
             Self::Interval(answers) => span_report(answers, options),
@@ -165,6 +167,7 @@ impl Session {
             devices: positions.iter().map(summary).collect::<Result<_>>()?,
             by: options.by,
             at,
+            top: request.top,
             advice: *self.advice(),
         })
     }
@@ -239,6 +242,7 @@ impl Session {
             frames: self.frames(),
             devices,
             by: request.by.unwrap_or(By::Line),
+            top: request.top,
             advice: *self.advice(),
         }
     }

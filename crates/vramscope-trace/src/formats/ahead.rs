@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_the_stream_however_many_are_asked_for() {
+    fn reading_ahead_returns_the_bytes_of_the_stream_for_any_request_size() {
         for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 17] {
             // Less and more than the space in front of a chunk, and more than a chunk.
             for step in [10, FRONT - 1, FRONT + 1, CHUNK + 7, 3 * CHUNK] {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_a_signal_interrupted_goes_on() {
+    fn an_interrupted_read_is_repeated() {
         let mut interrupted = false;
         let then = move || {
             let again = std::mem::replace(&mut interrupted, true);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_panics_does_not_pass_for_one_that_ends() {
+    fn a_panic_of_a_stream_is_not_its_end() {
         let panicked = std::panic::catch_unwind(|| {
             let then = || std::panic::panic_any("the stream");
             ahead(Counting { at: 0, length: 9, then }, |mut window| window.fill(10).unwrap());

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_as_large_as_any_that_the_command_of_zstd_writes() {
+    fn windows_of_all_levels_of_zstd_are_read() {
         let packed = |log: u32| {
             let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
             encoder.window_log(log).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_changed_is_an_error() {
+    fn cut_and_changed_frames_are_errors() {
         let whole = packed(&some(100_000));
         for length in (1..whole.len()).step_by(997) {
             unpacked(&whole[..length]).unwrap_err();

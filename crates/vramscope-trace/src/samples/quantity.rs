@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_so() {
+    fn differences_of_unknown_quantities_stay_unknown() {
         use Quantity::{Allocated, Cpu, Hidden, Inactive, Others, ProcessUsed, Reserved};
         let pool = values(&[(Allocated, 5), (Reserved, 8)]).with_differences();
         assert_eq!(pool, values(&[(Allocated, 5), (Reserved, 8), (Inactive, 3)]));

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_of_several_samples_keep_what_was_lowest_and_highest() {
+    fn merged_samples_keep_the_lowest_and_highest_values() {
         let mut series = Series::new(None, None);
         for (time, allocated, high) in [(1, 5, 9), (2, 3, 7), (3, 4, 20), (4, 8, 8), (5, 1, 1)] {
             series.push(sample(time, allocated, high), 2);

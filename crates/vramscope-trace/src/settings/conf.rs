@@ -230,7 +230,7 @@ mod tests {
 
     /// PyTorch 2.11 gives the same answer in `torch._C._accelerator_setAllocatorSettings`.
     #[test]
-    fn what_pytorch_accepts_is_accepted() {
+    fn settings_that_pytorch_accepts_are_accepted() {
         for text in [
             "",
             "max_split_size_mb:20",
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pytorch_refuses_is_refused_in_its_words() {
+    fn settings_that_pytorch_refuses_get_its_message() {
         for (text, why) in [
             ("foo:1", "unrecognized key"),
             ("Expandable_Segments:True", "unrecognized key"),

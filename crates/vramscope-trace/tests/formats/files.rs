@@ -57,7 +57,7 @@ fn read_file(bytes: &[u8]) -> (Result<Recording, ReadError>, u64) {
 }
 
 #[test]
-fn a_file_holds_what_its_bytes_do() {
+fn a_file_reads_like_the_same_bytes_in_memory() {
     let plain = pickle(50_000);
     assert!(plain.len() > 1 << 20, "several chunks");
     for (bytes, compression) in [

@@ -137,7 +137,7 @@ fn entries_without_time_and_snapshots_without_settings_are_read() {
 }
 
 #[test]
-fn unknown_keys_and_actions_are_kept_out_of_the_way_and_named_once() {
+fn unknown_keys_and_actions_are_ignored_and_named_once() {
     let event =
         json!({"action": "defragment", "addr": 5, "size": 6, "stream": 0, "color": {"deep": [1, {"x": 2}]}});
     let recording = read_json(&json!({"segments": [], "device_traces": [[event, event]], "rank": 3}));

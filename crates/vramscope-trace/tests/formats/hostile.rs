@@ -188,7 +188,7 @@ fn a_string_of_json_is_bounded() {
 }
 
 #[test]
-fn what_expands_beyond_reason_is_refused_unless_it_may() {
+fn a_file_that_expands_beyond_the_limit_is_refused_by_default() {
     let space = " ".repeat(14 << 20);
     let snapshot = format!("{{\"segments\": [], \"other\": [{space}0,{space}0,{space}0]}}");
     let packed = zstd::encode_all(snapshot.as_bytes(), 1).unwrap();
@@ -444,7 +444,7 @@ fn a_name_longer_than_any_is_refused_before_it_is_held() {
 }
 
 #[test]
-fn what_follows_the_pickle_is_ignored_and_told() {
+fn bytes_after_the_pickle_are_ignored_and_reported() {
     let mut bytes = pickled();
     bytes.extend(b"more");
     let recording = read(&bytes).unwrap();

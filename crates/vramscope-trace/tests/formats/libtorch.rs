@@ -114,7 +114,7 @@ impl Pickler {
 }
 
 #[test]
-fn the_form_of_libtorch_says_the_same_as_json() {
+fn libtorchs_pickle_equals_the_json() {
     let recording = read(&Pickler::pickle(&everything())).unwrap();
     assert_eq!(recording.format, Format::Pickle { protocol: 2 });
     let event = recording.trace.devices[0].events.get(8);

@@ -164,7 +164,7 @@ fn sample_of(run: u64) -> Vec<u8> {
 
 /// The fuzzer's initial files also pin the format. If they are missing, this test creates them.
 #[test]
-fn version_5_stays_as_it_is() {
+fn the_bytes_of_version_5_never_change() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
     let whole = sample();
     for (name, bytes) in [("log5", &whole[..]), ("log5-cut", &whole[..whole.len() - 40])] {
@@ -177,7 +177,7 @@ fn version_5_stays_as_it_is() {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn a_written_log_is_read_back() {
     let recording = read(&sample()).unwrap();
     assert_eq!(recording.format, Format::Log { version: 5 });
     assert_eq!(recording.notices, Notices::default());
@@ -374,7 +374,7 @@ fn stacks_and_frames_do_not_unfold() {
 }
 
 #[test]
-fn limits_of_the_reader_are_kept_by_the_writer() {
+fn the_writer_respects_the_limits_of_the_reader() {
     let mut log = LogWriter::create(Vec::new()).unwrap();
     let long = format!("x{}", "ä".repeat(1 << 20));
     let site = log.site(LogFrame { name: &long, filename: "", line: u32::MAX });
@@ -897,7 +897,7 @@ fn chunks_of_another_run_are_left_out() {
 }
 
 #[test]
-fn zeros_are_no_chunk() {
+fn zeros_at_the_end_are_ignored() {
     let mine = sample();
     let cut = chunks_of(&mine)[5].start;
     for (whole, zeros) in [(&mine[..], 8), (&mine[..cut], 8), (&mine[..cut], 1 << 20), (&mine[..cut], 27)] {

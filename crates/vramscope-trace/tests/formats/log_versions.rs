@@ -49,7 +49,7 @@ const BASE: u64 = 0x7f00_0000_0000;
 const TIME: i64 = 1_700_000_000_000_000;
 
 #[test]
-fn version_1_says_what_it_said_when_it_was_written() {
+fn version_1_reads_as_it_did_when_it_was_written() {
     let recording = read(VERSION_1).unwrap();
     assert_eq!(recording.format, Format::Log { version: 1 });
     assert_eq!(recording.notices, Notices::default());
@@ -86,7 +86,7 @@ fn version_1_may_be_cut_and_may_end_in_zeros() {
 
 /// The fuzzer's corpus has the same small recording, written by versions 2 and 3.
 #[test]
-fn version_2_says_what_version_3_says() {
+fn versions_2_and_3_of_a_recording_read_the_same() {
     let corpus = |name: &str| {
         std::fs::read(format!("{}/../../fuzz/corpus/read/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
     };

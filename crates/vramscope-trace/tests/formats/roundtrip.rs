@@ -23,14 +23,14 @@ fn rewritten(trace: &Trace) -> Arc<Trace> {
 }
 
 #[test]
-fn what_was_read_is_written_whole() {
+fn a_trace_is_written_completely() {
     let trace = read_json(&everything()).trace;
     assert!(rewritten(&trace) == trace);
 }
 
 /// The readers' limits on device numbers and strings are those of the writers.
 #[test]
-fn what_is_written_at_the_limits_is_read() {
+fn traces_at_the_limits_are_read_back() {
     let of = |device: i64| {
         let mut trace = Trace::default();
         let tags = Tags { user_metadata: Some(trace.strings.intern("x").unwrap()), ..Tags::default() };

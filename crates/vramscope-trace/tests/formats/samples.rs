@@ -67,7 +67,7 @@ fn a_log_of_the_tracker() {
 
 /// Every format gives the same log.
 #[test]
-fn every_form_says_the_same() {
+fn every_format_of_samples_gives_the_same_log() {
     let lines = read(LINES.as_bytes()).unwrap();
     let list = format!("[\n{}\n]", LINES.lines().collect::<Vec<_>>().join(",\n"));
     let mut zipped = Vec::new();
@@ -91,7 +91,7 @@ fn every_form_says_the_same() {
 
 /// A log whose writer was killed: everything before the last line is read.
 #[test]
-fn what_is_cut_off_is_read_up_to_there() {
+fn a_cut_log_of_samples_is_read_up_to_the_cut() {
     let list = format!("[{}]", LINES.lines().collect::<Vec<_>>().join(",\n"));
     for whole in [LINES.to_owned(), table(), list] {
         let second = whole.match_indices("\"sample\"").nth(1).unwrap().0;
@@ -134,7 +134,7 @@ fn a_stray_quote_takes_one_row() {
 }
 
 #[test]
-fn lines_that_make_no_sense_are_left_out_and_counted() {
+fn invalid_lines_are_left_out_and_counted() {
     let long = format!("{{\"time_us\":5,\"message\":\"{}\"}}", "x".repeat(3 << 20));
     let bad = format!("not json\n{{\"event\":\"sample\"}}\n[1]\n{long}\n");
     let mixed = LINES.replacen("{\"time_us\":1500000", &format!("{bad}{{\"time_us\":1500000"), 1);
@@ -241,7 +241,7 @@ fn a_log_is_no_recording() {
 
 /// Texts and rows without an end are not buffered.
 #[test]
-fn what_never_ends_is_not_held_in_memory() {
+fn texts_and_records_without_an_end_are_refused() {
     let list = format!(
         "[{{\"time_us\": 1, \"allocated_bytes\": 1}}, {{\"time_us\": 2, \"x\": \"{}",
         "x".repeat(3 << 20)
@@ -276,7 +276,7 @@ proptest! {
 
     /// Numbers of any size stay in order and never overflow.
     #[test]
-    fn any_numbers(rows in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>(), any::<f64>()), 1..50)) {
+    fn samples_with_numbers_of_any_size_stay_in_order(rows in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>(), any::<f64>()), 1..50)) {
         let lines: String = rows
             .iter()
             .map(|(time, a, b, f)| {

@@ -85,7 +85,7 @@ mod data {
     }
 
     #[test]
-    fn what_is_read_and_written_again_keeps_to_the_schema() {
+    fn rewritten_recordings_match_pytorchs_schema() {
         let Some(folder) = vramscope_testing::recordings() else { return };
         let written = tempfile::tempdir().unwrap();
         for release in ["2.6", "2.11", "2.15"] {

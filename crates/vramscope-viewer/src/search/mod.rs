@@ -5,6 +5,7 @@ mod texts;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
     Axis, ByteKind, Cancel, Moment, Origin, RecordedAllocation, ReservedRange, Timeline,
 };
@@ -13,17 +14,84 @@ use vramscope_basics::units::parse_bytes;
 use vramscope_trace::Category;
 
 use crate::ViewError;
-use crate::answers::{moment, stack};
 use crate::bits::{Bits, STRIDE, Spans};
-use crate::columns::{Columns, Reply};
-use crate::conditions::{Condition, Search};
+use crate::columns::{Columns, Reply, U8s, U32s, moment, stack};
+use crate::conditions::{Condition, LifetimeUnit, Search, SearchQuery, SizeSign, Sought};
 use crate::device::{OpenDevice, Searched};
-use crate::protocol::{
-    Found, LifetimeUnit, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery,
-};
 use crate::transforms::{ORIGINS, Prepared};
-
 use texts::Finder;
+
+/// The matches of a search: their number, a bit set, and the largest of them.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Found {
+    pub(crate) count: usize,
+    /// The bytes of all matches, summed over the recording.
+    pub(crate) bytes: u64,
+    /// A bit for each allocation, starting with the lowest bit of the first byte: 1 for a match.
+    pub(crate) allocations: U8s,
+    /// The same for each reserved range.
+    pub(crate) ranges: U8s,
+    /// The indices of the largest matches.
+    pub(crate) id: U32s,
+    /// For each of `CATEGORIES`: 0 if the search cannot match it, judged by its category conditions.
+    pub(crate) categories: Vec<u8>,
+    /// Why conditions are ignored.
+    pub(crate) unclear: Vec<String>,
+    /// Whether no condition is valid, so that everything matches.
+    pub(crate) is_empty: bool,
+}
+
+/// Requests the positions of matches that are smaller than a pixel in a window.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SpecksQuery {
+    pub(crate) search: SearchQuery,
+    #[cfg_attr(test, ts(type = "Axis"))]
+    pub(crate) axis: Axis,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    pub(crate) width: u16,
+    /// The bytes per pixel.
+    pub(crate) bytes: f64,
+}
+
+/// Matches that are too small for a picture.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Specks {
+    /// 1 for each pixel column in which such an allocation begins. Allocations from before the window count in the first
+    /// column.
+    pub(crate) at: U8s,
+    pub(crate) count: usize,
+}
+
+/// Requests the position of an allocation in the stacked timeline.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct PlaceQuery {
+    pub(crate) id: usize,
+    #[cfg_attr(test, ts(type = "ByteKind"))]
+    pub(crate) stacked: ByteKind,
+    /// The search whose matches alone are stacked; null for all allocations.
+    pub(crate) only: Option<SearchQuery>,
+}
+
+/// The position of an allocation in the stacked timeline.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Place {
+    /// Its first moment, and the first moment after its end; the end of the recording if it stays.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) from_us: Option<i64>,
+    pub(crate) to_us: Option<i64>,
+    /// Its bytes as stacked.
+    pub(crate) bytes: u64,
+    /// The bytes below it at its first moment and at its last moment. The second number is never larger.
+    pub(crate) below_first: u64,
+    pub(crate) below_last: u64,
+}
 
 /// The maximum number of listed matches, largest first. All matches are counted.
 const MOST_FOUND: usize = 1000;
@@ -457,7 +525,8 @@ mod tests {
     use vramscope_analysis::StepPhase;
 
     use super::*;
-    use crate::protocol::{FrameField, TagField};
+    use crate::conditions::FrameField;
+    use crate::conditions::TagField;
     use crate::recording::OpenRecording;
     use crate::recording::example as open;
     use crate::tables::category;
@@ -704,7 +773,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_lies_where_the_stack_has_it() {
+    fn the_height_of_an_allocation_is_its_place_in_the_stack() {
         let file = open("oom.pickle");
         let device = &file.devices[0];
         let history = device.history();
@@ -797,7 +866,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_memory_is_told_and_found() {
+    fn idle_memory_is_reported_and_found_by_search() {
         let file = with_accesses();
         let report = file.report(0, vramscope_session::ReportRequest::default(), &Cancel::default()).unwrap();
         let idle = &report.device["idle"];
@@ -828,7 +897,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_search_that_is_cancelled() {
+    fn a_cancelled_search_ends_at_once() {
         let file = open("leak.pickle");
         let cancel = Cancel::default();
         cancel.cancel();

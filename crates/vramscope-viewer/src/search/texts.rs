@@ -12,8 +12,10 @@ use vramscope_trace::Category;
 
 use crate::ViewError;
 use crate::bits::Bits;
+use crate::conditions::FrameField;
+use crate::conditions::Sought;
+use crate::conditions::TagField;
 use crate::device::OpenDevice;
-use crate::protocol::{FrameField, Sought, TagField};
 
 /// The maximum length of a text or pattern, in bytes.
 const LONGEST_SOUGHT: usize = 1 << 10;
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_no_patterns_and_letter_case_does_not_matter() {
+    fn search_texts_are_literal_and_ignore_case() {
         assert!(finder("F(X)", false).unwrap().finds("def f(x):"));
         assert!(!finder("f.x", false).unwrap().finds("f(x"));
         assert!(finder("ÄRGER", true).unwrap().finds("ärger"));

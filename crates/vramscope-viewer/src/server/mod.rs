@@ -3,8 +3,8 @@
 mod guard;
 mod library;
 mod open_file;
-mod source;
-mod sql;
+pub(crate) mod source;
+pub(crate) mod sql;
 mod status;
 mod upload;
 
@@ -28,13 +28,14 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use vramscope_http::{Guard, Limits};
 
+use crate::notes::PageQuery;
 use crate::page::{self, PageFile, self_contained};
-use crate::protocol::{PageQuery, SourceQuery};
 use crate::{Pace, Question, ViewError};
 use guard::guard;
 pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
 pub use source::SourceFolders;
+use source::SourceQuery;
 pub use sql::SqlEngine;
 pub use upload::LARGEST_UPLOAD;
 
@@ -335,7 +336,7 @@ mod tests {
 
     /// Closing a connection cancels its query, even while it waits in the queue.
     #[test]
-    fn questions_end_when_whoever_asked_has_gone() {
+    fn closing_a_connection_cancels_its_query() {
         const MANY: usize = 100;
         let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..]).unwrap();
         let library = Arc::new(Library::default());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_nobody_waits_for_learns_it() {
+    fn a_query_without_a_waiting_client_is_cancelled() {
         let file = empty();
         let (began, begins) = mpsc::channel();
         let (ended, ends) = mpsc::channel();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_questions_keep_quick_ones_not_waiting_and_a_fault_takes_no_thread() {
+    fn slow_queries_delay_no_quick_ones_and_a_panic_costs_no_thread() {
         let file = empty();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut slow: Vec<_> = (0..5)

@@ -9,9 +9,46 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{fs, io};
 
+use serde::{Deserialize, Serialize};
 use vramscope_files::Dir;
 
-use crate::protocol::{Source, SourceFile};
+/// Requests the text of a frame's source file.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct SourceQuery {
+    pub(crate) frame: usize,
+    /// The chosen file, if several match equally well: a position in `Source.files`.
+    pub(crate) choice: Option<usize>,
+}
+
+/// The source file of a frame, from the folders of `--source`.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Source {
+    /// The folders as the user named them; empty without `--source`.
+    pub(crate) folders: Vec<String>,
+    /// The files that share most of the end of the recorded path, equally well.
+    pub(crate) files: Vec<SourceFile>,
+    /// The position of the read file in `files`; null if none or several match.
+    pub(crate) taken: Option<usize>,
+    /// Its text; null if it was not read.
+    pub(crate) text: Option<String>,
+    /// Why it was not read.
+    pub(crate) why: Option<String>,
+}
+
+/// A file that matches a recorded path.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct SourceFile {
+    pub(crate) path: String,
+    /// The number of equal components at the end of both paths, and that of the recorded path.
+    pub(crate) equal: usize,
+    pub(crate) recorded: usize,
+}
 
 /// The maximum number of listed files and folders in each named folder.
 const MOST_FILES: usize = 200_000;

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_cut_where_it_grows_too_long() {
+    fn an_upload_beyond_the_limit_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for (length, fits) in [(0, true), (1000, true), (1001, false)] {
             let (send, chunks) = mpsc::channel(WAITING);
@@ -206,12 +206,12 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_stops_arriving_is_given_up() {
+    fn an_upload_that_stops_arriving_is_aborted() {
         assert_eq!(waited_for(Duration::from_secs(1), 0), (PATIENCE, 0));
     }
 
     #[test]
-    fn a_body_that_drips_is_given_up_as_one_that_stops() {
+    fn a_very_slow_upload_is_aborted() {
         let (waited, came) = waited_for(Duration::from_secs(29), 1000);
         assert_eq!((waited.as_secs(), came), (30, 2));
         let (waited, came) = waited_for(Duration::from_millis(100), 10_000);
@@ -220,13 +220,13 @@ mod tests {
 
     /// One byte per 50 microseconds is slightly above the minimum rate.
     #[test]
-    fn a_body_that_comes_slowly_enough_is_waited_for() {
+    fn an_upload_just_above_the_minimum_rate_is_read() {
         let (waited, came) = waited_for(Duration::from_micros(50), 100_000);
         assert_eq!((waited.as_secs(), came), (5 + 30, 100_000));
     }
 
     #[test]
-    fn what_the_reader_does_not_want_is_taken_all_the_same() {
+    fn an_upload_without_a_reader_is_received_too() {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {

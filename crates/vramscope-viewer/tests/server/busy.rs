@@ -73,7 +73,7 @@ fn connections_that_send_no_question_make_room() {
 }
 
 #[test]
-fn those_without_the_secret_leave_before_the_page() {
+fn connections_without_the_secret_are_replaced_before_the_page() {
     let server = alone();
     let mut page = connect(&server);
     ask_again(&mut page, &server);
@@ -156,7 +156,7 @@ fn a_file_that_is_closed_is_gone_and_the_others_keep_their_positions() {
 }
 
 #[test]
-fn the_progress_of_reading_is_told_until_all_files_are_read() {
+fn the_progress_of_reading_is_reported_until_all_files_are_read() {
     let server = Server::bind(0).unwrap();
     let address = Address::of(&server.url());
     let library = Arc::new(Library::default());

@@ -238,7 +238,7 @@ fn with_launches() -> Vec<u8> {
 }
 
 #[test]
-fn a_kernel_tells_its_operator_and_an_operator_its_kernels() {
+fn a_kernel_has_its_operator_and_an_operator_its_kernels() {
     let address = serving();
     let added = add(&address, 0, &with_launches());
     assert_eq!(added.status, 204, "{}", added.text());

@@ -34,7 +34,7 @@ fn job() -> (Address, Arc<Library>, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_rank_is_read_when_it_is_asked_for_and_once() {
+fn a_rank_is_read_on_request_and_only_once() {
     let (server, library, read) = job();
     assert_eq!(server.get("api/ranks").text(), "what is told");
     assert_eq!(server.get("api/recordings").text(), "[null,null,null]");
@@ -57,7 +57,7 @@ fn a_rank_is_read_when_it_is_asked_for_and_once() {
 }
 
 #[test]
-fn nothing_but_ranks_is_read_and_a_broken_one_says_why() {
+fn only_ranks_are_read_and_a_broken_one_has_a_reason() {
     let (server, _, read) = job();
     let ask = |path: &str| server.ask("POST", &server.path(path), &[], b"");
     let broken = ask("api/2/read");

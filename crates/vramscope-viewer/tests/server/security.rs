@@ -1,5 +1,8 @@
 //! Rejected requests, and data that must stay inert.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 use vramscope_trace::formats::{self, Reader};
 use vramscope_viewer::{LARGEST_UPLOAD, Note, PageFile, self_contained};
@@ -17,7 +20,7 @@ fn the_page_itself_is_served() {
 }
 
 #[test]
-fn without_the_secret_there_is_nothing() {
+fn no_page_is_served_without_the_secret() {
     let server = server();
     let wrong: String = server.secret.chars().map(|c| if c == 'a' { 'b' } else { 'a' }).collect();
     for path in
@@ -54,7 +57,7 @@ fn a_request_for_source_names_a_frame_and_never_a_path() {
 }
 
 #[test]
-fn other_names_for_this_machine_are_refused() {
+fn foreign_host_names_are_refused() {
     let server = server();
     let port = server.host.split_once(':').unwrap().1;
     let attacker = format!("host: attacker.example:{port}");
@@ -63,6 +66,45 @@ fn other_names_for_this_machine_are_refused() {
     }
     let local = format!("host: localhost:{port}");
     assert_eq!(server.ask("GET", &server.path("api/recordings"), &[&local], b"").status, 200);
+}
+
+#[test]
+fn a_request_has_one_host() {
+    let server = server();
+    let path = server.path("api/recordings");
+    let own = format!("host: {}", server.host);
+    for hosts in [[&*own, &*own], [&own, "host: attacker.example"], ["host: attacker.example", &own]] {
+        assert_eq!(server.ask("GET", &path, &hosts, b"").status, 400, "{hosts:?}");
+    }
+    // The host of a target in absolute form is the one that counts.
+    for (host, status) in [(&*server.host, 200), ("attacker.example", 403), ("user@127.0.0.1", 403)] {
+        let target = format!("http://{host}{path}");
+        assert_eq!(server.ask("GET", &target, &[&own], b"").status, status, "{target}");
+    }
+    let target = format!("http://{}{path}", server.host);
+    assert_eq!(server.ask("GET", &target, &["host: attacker.example"], b"").status, 200);
+    for header in ["x: folded\r\n header", "content-length: 1\r\ncontent-length: 2", "x : space"] {
+        assert_eq!(server.ask("GET", &path, &[header], b"").status, 400, "{header}");
+    }
+}
+
+/// The length of a body is that of its chunks, and no second request follows on the connection.
+#[test]
+fn a_request_in_a_body_is_not_answered() {
+    let server = server();
+    let path = server.path("api/recordings");
+    let inner = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.host);
+    let length = format!("content-length: {}", inner.len() + 5);
+    for lengths in [[&*length, "transfer-encoding: chunked"], ["transfer-encoding: chunked", &length]] {
+        let mut stream = TcpStream::connect(&server.host).unwrap();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: {}\r\n{}\r\n\r\n", server.host, lengths.join("\r\n"));
+        stream.write_all(format!("{head}0\r\n\r\n{inner}").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 405") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
+    }
 }
 
 #[test]

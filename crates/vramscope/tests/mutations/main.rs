@@ -95,7 +95,7 @@ fn mutated_logs_of_samples_are_read_or_refused() {
 
 /// Each base is a valid recording in every style.
 #[test]
-fn what_is_not_mutated_is_read() {
+fn unchanged_snapshots_are_read() {
     for (number, base) in bases().iter().enumerate() {
         for protocol in 2..=5 {
             for memo in [Memo::Never, Memo::BeforeFilling, Memo::AfterFilling] {

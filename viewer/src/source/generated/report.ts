@@ -1,4 +1,4 @@
-// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
+// Written by the tests of crates/vramscope-report from its structs: `INSTA_UPDATE=always cargo test -p
 // vramscope-report`. docs/json.md describes the keys.
 
 /**
@@ -99,6 +99,17 @@ export type DynamicLine = {
   line: string;
   requests: number;
   bytes: number;
+};
+
+/**
+ * A failed request.
+ */
+export type FailedRequest = {
+  event: number;
+  time_us: number | null;
+  requested_bytes: number;
+  /** Null if it was not recorded. */
+  device_free_bytes: number | null;
 };
 
 /**
@@ -726,6 +737,8 @@ export type ReportDevice = {
   ooms: Array<Oom>;
   /** Out-of-memory events beyond those in `ooms`. */
   more_ooms: number;
+  /** Three of these further events; null if there are none. */
+  unexplained_ooms: UnexplainedOoms | null;
   /** After an out-of-memory failure: the setting that would have worked best on the same device. */
   best_setting: BestSetting | null;
   /** After an out-of-memory failure: another change, if it removes the main cause. */
@@ -983,6 +996,18 @@ export type ReportReferredTensor = {
 };
 
 /**
+ * A section of the report on a device, as plain text.
+ */
+export type ReportSection = {
+  /** Its name, as in `leaks`. */
+  name: string;
+  /** Its first line. */
+  title: string;
+  /** The lines below the title, with their indentation. */
+  lines: Array<string>;
+};
+
+/**
  * A number of requests and their bytes, rounded up to multiples of 512.
  */
 export type ServedRequests = {
@@ -1081,6 +1106,15 @@ export type Tried = {
   rescued_requests: number;
   /** The event at which the replay stopped, because the program would have failed there. */
   stopped_at_event: number | null;
+};
+
+/**
+ * Failed requests without explanations.
+ */
+export type UnexplainedOoms = {
+  first: FailedRequest;
+  last: FailedRequest;
+  largest: FailedRequest;
 };
 
 /**

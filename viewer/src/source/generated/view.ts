@@ -1,7 +1,7 @@
-// Written by the tests of crates/vramscope-viewer from the structs in src/protocol, the questions in src/questions.rs
+// Written by the tests of crates/vramscope-viewer from its structs, the questions in src/questions.rs
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
-import type { ReplayDevice, ReportDevice } from './report';
+import type { ReplayDevice, ReportDevice, ReportSection } from './report';
 import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for "no such thing" in columns of numbers. */
@@ -1562,6 +1562,8 @@ export type ReplayTrust = {
 export type Report = {
   /** The device's part of `vramscope report --json`. */
   device: ReportDevice;
+  /** The sections of the report that the device has, in order. */
+  sections: ReportSection[];
   /** The explanations of `ooms`, in the same order. */
   ooms: Array<OomFinding>;
   /** The recommended change after an out-of-memory error, in sentences; null without such an error. */

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import { entryAt } from '../../numbers/at';
-import { highestOfGroups } from '../../numbers/groups';
+import { highestOfGroups } from './groups';
 import { StepFacts } from '../../parts/step-facts';
 import { Tooltip } from '../../parts/tooltip';
 import type { Steps } from '../../source/source';

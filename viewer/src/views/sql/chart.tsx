@@ -4,7 +4,7 @@ import type { TargetedMouseEvent } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { Select } from '../../parts/controls';
 import type { SqlAnswer, SqlColumn } from '../../source/source';
-import { chartLabel, chartValue, type Chart } from '../../state/sql';
+import { chartLabel, chartValue, type Chart } from './state';
 import { bytes, count } from '../../text/units';
 import { isBytes, numberIn, rowCount, textIn, uniqueNames, type Row } from './result';
 

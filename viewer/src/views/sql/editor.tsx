@@ -5,7 +5,7 @@ import { Button } from '../../parts/controls';
 import type { SqlError, SqlTable } from '../../source/source';
 import { isOfRanks } from '../../state/opened';
 import { recordings } from '../../state/recordings';
-import { draft, earlierQueries, runQuery, sql } from '../../state/sql';
+import { draft, earlierQueries, runQuery, sql } from './state';
 import { count } from '../../text/units';
 import { examples } from './examples';
 

@@ -1,6 +1,6 @@
 // Queries to start from.
 
-import type { Chart } from '../../state/sql';
+import type { Chart } from './state';
 
 export interface Example {
   title: string;

@@ -3,7 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { poolName, streamName } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
-import { blockTitles, type BlockTitles } from '../../parts/blocks';
+import { blockTitles, type BlockTitles } from './blocks';
 import { addressColumn, bytesColumn, textColumn, type Column } from '../../parts/columns';
 import { Sentence } from '../../parts/sentence';
 import { Split } from '../../parts/split';

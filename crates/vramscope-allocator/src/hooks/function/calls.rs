@@ -36,7 +36,7 @@ pub struct CallRecord {
 
 /// All ended calls of a function, or its ended calls in one phase. All numbers except the peak exclude nested calls, so they can be added
 /// up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionSummary {
     /// The function's name.
     #[serde(serialize_with = "text")]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::calls::{CallRecord, Calls, FunctionSummary};
-use super::report::{Profile, Unit, write_report};
+use super::report::{Profile, Unit, write_report, write_table};
 use super::scopes::this_thread_token;
 use super::{Ended, Function, FunctionCall, FunctionHook};
 use crate::hooks::{AllocPostprocess, Free, HookGuard, MallocPostprocess, MemoryHook, register};
@@ -135,7 +135,7 @@ impl CupyMemoryProfileHook {
     /// # Errors
     /// Writing to `file` fails.
     pub fn print_report(&self, unit: Unit, file: &mut dyn Write) -> io::Result<()> {
-        write_report(&self.summary(), false, unit, file)
+        write_table(&self.summary(), unit, file)
     }
 
     /// Prints the summary by phase with all its numbers, in the same format.
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_until_it_is_deleted_and_all_it_counted_is_freed() {
+    fn a_hook_counts_until_it_is_deleted_and_its_blocks_are_freed() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
         let hook = Arc::new(CupyMemoryProfileHook::new());
         let guard = function::register(hook.clone()).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_ended_are_forgotten() {
+    fn a_hook_keeps_no_state_of_ended_threads() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
         let hook = Arc::new(CupyMemoryProfileHook::new());
         let f = Function::new("f");

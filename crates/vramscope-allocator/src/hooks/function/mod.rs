@@ -43,7 +43,7 @@ use thiserror::Error;
 pub use calls::{CallRecord, FunctionSummary};
 pub use memory_profile::CupyMemoryProfileHook;
 pub use registry::{FunctionHookGuard, register};
-pub use report::{Unit, UnknownUnit};
+pub use report::{Unit, UnknownUnit, write_table};
 pub use scopes::{Function, Scope, backward, forward, scope};
 
 /// Callbacks around function calls. The default implementations do nothing.

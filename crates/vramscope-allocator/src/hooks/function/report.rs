@@ -103,7 +103,15 @@ fn column(unit: Unit, bytes: impl Iterator<Item = u64> + Clone) -> Vec<String> {
     bytes.map(cell).collect()
 }
 
-/// Writes the table with right-aligned columns, separated by two spaces.
+/// Writes Chainer's table, for counts from any source: the function, its used and acquired bytes, and the number of its calls.
+///
+/// # Errors
+/// Writing to `file` fails.
+pub fn write_table(summary: &[FunctionSummary], unit: Unit, file: &mut dyn Write) -> io::Result<()> {
+    write_report(summary, false, unit, file)
+}
+
+/// Writes the table with right-aligned columns, separated by two spaces. If `full`, with the phase and all numbers.
 pub(super) fn write_report(
     summary: &[FunctionSummary],
     full: bool,

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 pub use report::{LineNode, LineReport, LineReportOptions, Measure};
 
 use super::{AllocPostprocess, Free, MallocPostprocess, MemoryHook};
-use crate::stacks::{StackSource, StackStore, Stacks};
+use crate::stacks::{CapturedStack, SourceFrame, StackSource, StackStore, Stacks};
 use crate::threads::this_thread;
-use profile::Profile;
+use profile::{OTHER_THREADS, Profile};
 use vramscope_basics::lock;
 
 /// The pool memory that each source line used: CuPy's `LineProfileHook`, for native stacks and stacks of a [`StackSource`].
@@ -97,6 +97,19 @@ impl LineProfileHook {
         let options = LineReportOptions { max_depth: self.max_depth, ..LineReportOptions::default() };
         self.report(&options).write_used_and_acquired(file)?;
         file.flush()
+    }
+
+    /// Returns the stack of frames of another language, innermost first, for [`count`](Self::count); `None` if there are no frames.
+    pub fn stack(&self, frames: &[SourceFrame]) -> Option<CapturedStack> {
+        self.store.supplied(frames).map(CapturedStack)
+    }
+
+    /// Counts bytes that a pool of another language served at a stack of this hook, and the bytes that it allocated from the device. No
+    /// thread and no device is told apart.
+    pub fn count(&self, stack: Option<CapturedStack>, used: u64, acquired: u64) {
+        let mut profile = lock(&self.profile);
+        let place = profile.place(&self.store, stack.map(|stack| stack.0), OTHER_THREADS, 0);
+        profile.served(place, used, acquired);
     }
 
     /// Builds a report of the counts so far, with symbols resolved, arranged by `options`.

@@ -44,7 +44,7 @@ pub(super) struct Node {
 const MOST_LANES: usize = 256;
 
 /// The thread number of a lane that stands for all later threads.
-const OTHER_THREADS: Thread = 0;
+pub(super) const OTHER_THREADS: Thread = 0;
 
 /// A pair of thread and device with separate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -171,6 +171,15 @@ impl Profile {
 
     pub(super) fn acquired(&mut self, place: LanePath, bytes: u64) {
         self.each(place, |counts| counts.acquired += bytes);
+    }
+
+    /// Counts bytes that another pool served. They are never freed.
+    pub(super) fn served(&mut self, place: LanePath, used: u64, acquired: u64) {
+        self.each(place, |counts| {
+            counts.requests += 1;
+            counts.used = counts.used.saturating_add(used);
+            counts.acquired = counts.acquired.saturating_add(acquired);
+        });
     }
 
     /// Counts an allocation. An allocation of zero bytes is never freed.

@@ -154,7 +154,9 @@ impl LineReport {
             .nodes
             .iter()
             .map(|node| {
-                let shown = |f: &&SourceFrame| !f.is_own() && (options.std_frames || !f.is_runtime());
+                let shown = |f: &&SourceFrame| {
+                    node.site.is_supplied() || !f.is_own() && (options.std_frames || !f.is_runtime())
+                };
                 let frames = symbols.frames(store, node.site);
                 frames.iter().rev().filter(shown).cloned().collect()
             })
@@ -201,17 +203,26 @@ impl LineReport {
         self.nodes.len() > 1 && self.nodes.iter().all(|node| node.line == 0)
     }
 
-    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, indented by two spaces per level. If no frame has a line
-    /// number, a last line explains how to build the program.
+    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, indented by two spaces per level.
     ///
     /// # Errors
     /// Writing to `file` fails.
-    pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
+    pub fn write_tree(&self, file: &mut dyn Write) -> io::Result<()> {
         for node in &self.nodes {
             let (used, acquired) = (cupy_bytes(node.used_bytes), cupy_bytes(node.acquired_bytes));
             self.write_place(file, node)?;
             writeln!(file, " ({used}, {acquired})")?;
         }
+        Ok(())
+    }
+
+    /// Writes CuPy's report, as [`write_tree`](Self::write_tree). If no frame has a line number, a last line explains how to build the
+    /// program.
+    ///
+    /// # Errors
+    /// Writing to `file` fails.
+    pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
+        self.write_tree(file)?;
         self.write_note(file)
     }
 

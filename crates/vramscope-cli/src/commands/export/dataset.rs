@@ -1,5 +1,6 @@
 //! `vramscope export` of many recordings: a dataset of Parquet files, partitioned by rank.
 
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -17,6 +18,9 @@ use crate::part;
 use crate::part_folder::PartFolder;
 use crate::ranks::{self, RankFiles};
 use crate::say::say;
+
+/// The name of a rank's file in the folder of a table.
+const PART: &str = "part-0.parquet";
 
 /// A summary of the written files, for `--json`.
 #[derive(Serialize)]
@@ -172,21 +176,21 @@ impl Dataset<'_> {
     /// Moves the complete tables to their final place.
     fn finish(&self) -> anyhow::Result<()> {
         let mut tables = self.tables.iter().map(|table| table_name(*table));
-        tables.try_for_each(|name| {
+        tables.try_for_each(|name| match self.unfinished.finish(name) {
             // A table without a row has no folder.
-            let is_there = self.unfinished.path().join(name).exists();
-            let finished = if is_there { self.unfinished.finish(name) } else { Ok(()) };
-            finished.with_context(|| self.folder.join(name).display().to_string())
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            finished => finished.with_context(|| self.folder.join(name).display().to_string()),
         })
     }
 
     /// Opens the part of a rank for writing. Errors name its final path.
     fn part(&self, what: Option<Table>, rank: u64) -> anyhow::Result<Output> {
-        let name = Path::new(table_name(what)).join(format!("rank={rank}"));
-        let (folder, will_be) = (self.unfinished.path().join(&name), self.folder.join(name));
-        make_folder(&folder).with_context(|| will_be.display().to_string())?;
-        let will_be = will_be.join("part-0.parquet").display().to_string();
-        Ok(Output::file(&folder.join("part-0.parquet"), &[])?.called(will_be))
+        let (table, rank) = (table_name(what), format!("rank={rank}"));
+        let will_be = self.folder.join(table).join(&rank).join(PART).display().to_string();
+        let dir = self.unfinished.dir().make_subdir(table.as_ref(), 0o755);
+        let dir =
+            dir.and_then(|dir| dir.make_subdir(rank.as_ref(), 0o755)).with_context(|| will_be.clone())?;
+        Output::in_folder(dir, PART, will_be)
     }
 
     fn json(&self, rows: Vec<RankRow>) -> DatasetJson {

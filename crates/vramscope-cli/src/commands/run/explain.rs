@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use anyhow::{Context as _, bail};
 use vramscope::analysis::{Cancel, When};
 use vramscope::recorder::LogCopy;
-use vramscope::report::{ReportJson, TextOptions};
+use vramscope::report::ReportJson;
 use vramscope::session::values::At;
 use vramscope::session::{ReportAnswer, ReportRequest, Session};
 use vramscope::trace::DeviceTrace;
@@ -54,13 +54,14 @@ fn explanation(log: &Path) -> anyhow::Result<String> {
     let request = |device: &DeviceTrace| ReportRequest {
         device: Some(device.device),
         at: Some(At::State(When::End)),
+        top: Some(ROWS),
         ..ReportRequest::default()
     };
     let mut text = String::new();
     for request in devices.iter().map(request) {
         let answer =
             session.report(&request, &Cancel::default()).map_err(super::super::about(session.name()))?;
-        let report = answer.text(TextOptions { width: super::super::width(), top: ROWS, full_stacks: false });
+        let report = answer.text(super::super::width(), false);
         if let (Some(device), true) = (request.device, devices.len() > 1) {
             text.push_str(&format!("{}\n", session.names().device(device)));
         }
@@ -81,7 +82,7 @@ pub(in super::super) fn report(log: &Path) -> anyhow::Result<ReportJson> {
     let session = open(log)?;
     let request = ReportRequest { at: Some(At::State(When::End)), ..ReportRequest::default() };
     match session.report(&request, &Cancel::default()).map_err(super::super::about(session.name()))? {
-        ReportAnswer::State(answers) => Ok(ReportJson::new(&answers, None)),
+        ReportAnswer::State(answers) => Ok(ReportJson::new(&answers)),
         ReportAnswer::Interval(_) => bail!("{}: the report has no state", session.name()),
     }
 }

@@ -1,6 +1,7 @@
 //! `vramscope run`
 
 mod also_pickle;
+pub(crate) mod args;
 pub(super) mod explain;
 pub(super) mod live;
 
@@ -8,7 +9,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +19,15 @@ use anyhow::{Context as _, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use vramscope::recorder::{RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};
+use vramscope::recorder::{
+    IMPORTS, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, checked_output,
+};
 use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::args::{RunArgs, names_log};
+use crate::args::names_log;
+use crate::commands::run::args::RunArgs;
 use crate::say::say;
-
-/// Hooks into the imports of a program; Python imports it as `vramscope_imports`.
-pub(crate) const IMPORTS: (&str, &str) = ("vramscope_imports.py", include_str!("imports.py"));
 
 /// Starts the recording in each process that uses GPUs.
 const RECORDER: &str = include_str!("sitecustomize.py");
@@ -120,18 +121,6 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
     Ok(code)
 }
 
-/// The absolute path of a recording that can be written.
-pub(super) fn checked_output(record: &Path) -> anyhow::Result<PathBuf> {
-    let out = std::path::absolute(record).context("--record")?;
-    let Some(folder) = out.parent().filter(|folder| folder.is_dir()) else {
-        bail!("{}: the folder for the recording does not exist", record.display());
-    };
-    if out.is_dir() {
-        bail!("{}: is a directory; name a file in {}", record.display(), folder.display());
-    }
-    Ok(out)
-}
-
 /// The recorder's options.
 pub(super) fn options(stacks: Option<RecordedStacks>) -> RecorderOptions {
     let mut options = RecorderOptions::default();
@@ -139,12 +128,20 @@ pub(super) fn options(stacks: Option<RecordedStacks>) -> RecorderOptions {
     options
 }
 
+/// An error for the first log that could not be written.
+pub(super) fn check_logs(logs: &[RecordedProcess]) -> anyhow::Result<()> {
+    match logs.iter().find_map(RecordedProcess::failure) {
+        Some(failure) => bail!(failure),
+        None => Ok(()),
+    }
+}
+
 /// Names the logs that are incomplete.
 pub(super) fn say_what_is_missing(logs: &[RecordedProcess]) {
     for log in logs {
         let path = log.path.display();
-        if let Some(error) = &log.error {
-            say(&format!("{path}: {error}; the recording is incomplete"));
+        if let Some(failure) = log.failure() {
+            say(&failure);
         }
         if let Some(error) = &log.limit_error {
             say(&format!(

@@ -1,10 +1,10 @@
 //! `vramscope top`
-
 //!
 //! `watch` has one thread for each program, one for the GPUs and one that searches for sockets, so a slow source delays no other. They
 //! share one channel with keys and signals. `model` is the contents of the screen as plain data; `draw` renders it. `terminal` restores
 //! the terminal. `once` is `--json`.
 
+pub(crate) mod args;
 mod draw;
 mod model;
 pub(crate) mod once;
@@ -21,7 +21,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use vramscope::profiler::SourceError;
 use vramscope::profiler::live::{self, Connection};
 
-use crate::args::TopArgs;
+use crate::commands::top::args::TopArgs;
 use model::Model;
 use terminal::Terminal;
 use watch::{News, Watchers};

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_at_the_same_socket_begins_anew() {
+    fn a_new_program_at_the_same_socket_starts_without_history() {
         let mut model = model(&["a"]);
         let allocated = Reading { allocated: Some(7), ..Reading::default() };
         model.looked(Path::new("a"), Ok(look(allocated)));

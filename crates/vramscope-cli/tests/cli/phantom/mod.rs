@@ -44,7 +44,7 @@ fn cards_are_listed_by_their_memory() {
 }
 
 #[test]
-fn a_program_without_a_gpu_is_told_apart() {
+fn a_program_that_uses_no_gpu_is_reported() {
     let output = run(&["phantom", "run", "--", "true"]);
     assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
     assert_eq!(text(&output.stdout), "\nThe program did not use a GPU.\n");
@@ -96,7 +96,7 @@ fn a_program_that_fails_is_trouble() {
 }
 
 #[test]
-fn a_program_that_did_steps_enough_is_asked_to_end() {
+fn a_program_gets_sigterm_after_the_time_limit_of_its_steps() {
     let output = run(&["phantom", "run", "--steps-timeout", "0.3", "--json", "--", "sleep", "600"]);
     assert_eq!(code(&output), 0, "{output:?}");
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -115,7 +115,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn what_fits_is_said_with_the_smallest_card() {
+fn a_program_that_fits_is_reported_with_the_smallest_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run.pickle");
     let options = ["--gpu", "l4", "--record", out.to_str().unwrap()];
@@ -127,7 +127,7 @@ fn what_fits_is_said_with_the_smallest_card() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_with_what_helps() {
+fn a_program_that_does_not_fit_is_reported_with_changes_that_help() {
     let output = python(&["--gpu", "l4", "--once"], "oom.pickle", "import torch").output().unwrap();
     assert_eq!(code(&output), 1, "{output:?}");
     insta::assert_snapshot!("does-not-fit", text(&output.stdout));

@@ -65,7 +65,7 @@ fn a_recording_is_whole_or_not_there() {
 
 /// A killed launcher leaves its ranks running: they get SIGTERM and write their recordings.
 #[test]
-fn what_outlives_the_program_is_asked_to_end() {
+fn processes_that_outlive_the_launcher_get_sigterm() {
     let program = r#"
 import os, subprocess, sys
 rank = """
@@ -87,7 +87,7 @@ os.kill(os.getpid(), 9)
 }
 
 #[test]
-fn two_runs_at_once_have_nothing_of_each_other() {
+fn two_phantom_runs_at_once_are_independent() {
     let program = r#"
 import os, pathlib, time, torch
 here, other = os.environ["MARKS"].split(":")
@@ -109,7 +109,7 @@ while not os.path.exists(other):
 }
 
 #[test]
-fn a_rank_alone_is_told_what_torchrun_tells() {
+fn a_pretended_rank_has_the_environment_of_torchrun() {
     let words = "echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT";
     let pretended = |rank: &str| {
         run(&["phantom", "run", "--gpus", "8", "--world-size", "64", "--rank", rank, "--", "sh", "-c", words])

@@ -101,7 +101,7 @@ fn each_compute_capability_has_a_run_of_its_own() {
 }
 
 #[test]
-fn a_sweep_names_the_smallest_card_and_ends_as_the_card_that_was_asked_for() {
+fn a_sweep_names_the_smallest_gpu_and_has_the_exit_code_of_the_requested_one() {
     for (gpu, expected) in [("rtx3080", 1), ("rtx3090", 0)] {
         let output = program(&["--gpu", gpu, "--sweep-gpus"], "take(12 * 1024)").output().unwrap();
         assert_eq!(code(&output), expected, "{output:?}");
@@ -113,7 +113,7 @@ fn a_sweep_names_the_smallest_card_and_ends_as_the_card_that_was_asked_for() {
 }
 
 #[test]
-fn what_fits_beside_the_smallest_context_alone_fits_barely() {
+fn a_program_that_fits_only_beside_the_smallest_context_fits_barely() {
     // A context of a T4 takes 80 to 238 MiB.
     for (mib, verdict, expected) in [(3800, "fits", 0), (3900, "fits barely", 1), (4020, "does not fit", 1)] {
         let options = ["--json", "--once", "--gpu", "t4", "--memory", "4GiB"];
@@ -134,7 +134,7 @@ fn what_fits_beside_the_smallest_context_alone_fits_barely() {
 
 /// Without a recording, PyTorch's bytes are not reported as outside PyTorch's allocator.
 #[test]
-fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
+fn bytes_of_a_process_without_a_recording_are_not_called_outside() {
     let take = program_text("take(1024)");
     let killed = python(&[], "leak.pickle", &format!("import torch\n{take}\nos.kill(os.getpid(), 9)"))
         .output()

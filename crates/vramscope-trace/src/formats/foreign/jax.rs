@@ -13,8 +13,10 @@ use super::super::{Contents, DEVICES, Format, FormatReader};
 use super::Builder;
 use crate::devices::{DeviceKind, OtherAllocator};
 use crate::end_state::{Block, BlockState, Segment};
-use crate::error::ReadError;
+use crate::error::{ReadError, TableFull};
 use crate::formats::start::other_file;
+use crate::ids::{FrameId, StackId, StringId};
+use crate::stacks::{Frame, FxNode};
 use crate::trace::DeviceTrace;
 
 /// The reader of JAX's profiles.
@@ -177,14 +179,14 @@ impl<'b> Profile<'b> {
         Some(())
     }
 
-    fn text(&self, index: u64) -> std::borrow::Cow<'b, str> {
-        let bytes = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).copied();
-        String::from_utf8_lossy(bytes.unwrap_or_default())
+    /// Returns a text, or no bytes if there is none.
+    fn text(&self, index: u64) -> &'b [u8] {
+        usize::try_from(index).ok().and_then(|i| self.strings.get(i)).copied().unwrap_or_default()
     }
 
     /// Returns the position of a value in the samples.
     fn value(&self, name: &str) -> Option<usize> {
-        self.types.iter().position(|&[of, _]| self.text(of) == name)
+        self.types.iter().position(|&[of, _]| self.text(of) == name.as_bytes())
     }
 
     fn contents(&self, mut builder: Builder, bytes: &[u8]) -> Result<Contents, ReadError> {
@@ -195,6 +197,7 @@ impl<'b> Profile<'b> {
         let most_blocks = (bytes.len() as u64 / 8).max(1 << 16);
         let mut blocks: BTreeMap<i64, Vec<Block>> = BTreeMap::new();
         let (mut numbers_of, mut made) = (HashMap::new(), 0u64);
+        let mut shared = Shared::of(self);
         for (i, sample) in self.samples.iter().enumerate() {
             let (mut locations, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
             fields(sample, |number, field| {
@@ -207,26 +210,24 @@ impl<'b> Profile<'b> {
                 Some(())
             })
             .ok_or_else(|| damaged("a sample with an invalid message"))?;
-            let label =
-                |name: &str| labels.iter().find(|[key, _]| self.text(*key) == name).map(|l| self.text(l[1]));
+            let label = |name: &str| labels.iter().find(|l| self.text(l[0]) == name.as_bytes()).map(|l| l[1]);
             let of_type = |at: usize| values.get(at).copied().unwrap_or(0);
             let (count, bytes_of_all) = (of_type(count).max(1), of_type(space));
             if bytes_of_all == 0 {
                 continue;
             }
-            let device = device_number(label("device").as_deref(), &mut numbers_of);
+            let device = match label("device") {
+                None => 0,
+                Some(name) => {
+                    let number = || device_number(&String::from_utf8_lossy(self.text(name)), &mut numbers_of);
+                    *shared.devices.entry(name).or_insert_with(number)
+                }
+            };
             if !DEVICES.contains(&device) {
                 return Err(damaged("more devices than any machine has"));
             }
-            let mut frames = Vec::new();
-            let lines = locations.iter().filter_map(|id| self.locations.get(id)).flatten();
-            for [function, line] in lines.take(DEEPEST) {
-                let [name, file] = self.functions.get(function).copied().unwrap_or_default();
-                let line = u32::try_from(*line).unwrap_or(0);
-                frames.push(builder.frame(&self.text(name), &self.text(file), line)?);
-            }
-            let stack = if frames.is_empty() { None } else { Some(builder.stack(&frames)?) };
-            let kind = label("kind").map(|kind| builder.string(&kind)).transpose()?;
+            let stack = shared.stack(locations, &mut builder)?;
+            let kind = label("kind").map(|kind| shared.text(kind, &mut builder)).transpose()?;
             // The sizes of single buffers are unknown; their mean is not.
             let count = if count > MOST_BLOCKS || made + count > most_blocks { 1 } else { count };
             made += count;
@@ -268,10 +269,74 @@ impl<'b> Profile<'b> {
     }
 }
 
-/// Returns the number of a device: the digits at the end of its name, such as `TFRT_CPU_0`, unless another device has them. Memory without
-/// a device belongs to device 0.
-fn device_number(name: Option<&str>, known: &mut HashMap<String, i64>) -> i64 {
-    let Some(name) = name else { return 0 };
+/// The parts that samples share, each interned once: a sample of a few bytes may have a thousand lines of functions with long names.
+struct Shared<'p, 'b> {
+    profile: &'p Profile<'b>,
+    /// By index into the table of strings.
+    texts: HashMap<u64, StringId>,
+    devices: HashMap<u64, i64>,
+    /// The frames of each location.
+    frames: HashMap<u64, Vec<FrameId>>,
+    /// By the locations of a sample.
+    stacks: HashMap<Vec<u64>, Option<StackId>>,
+}
+
+impl<'p, 'b> Shared<'p, 'b> {
+    fn of(profile: &'p Profile<'b>) -> Self {
+        Self {
+            profile,
+            texts: HashMap::new(),
+            devices: HashMap::new(),
+            frames: HashMap::new(),
+            stacks: HashMap::new(),
+        }
+    }
+
+    fn text(&mut self, index: u64, builder: &mut Builder) -> Result<StringId, TableFull> {
+        if let Some(&id) = self.texts.get(&index) {
+            return Ok(id);
+        }
+        let id = builder.string(&String::from_utf8_lossy(self.profile.text(index)))?;
+        self.texts.insert(index, id);
+        Ok(id)
+    }
+
+    /// Interns the frames of a location, which has these lines.
+    fn read_location(&mut self, id: u64, lines: &[[u64; 2]], builder: &mut Builder) -> Result<(), TableFull> {
+        let mut frames = Vec::with_capacity(lines.len().min(DEEPEST));
+        for [function, line] in lines.iter().take(DEEPEST) {
+            let [name, file] = self.profile.functions.get(function).copied().unwrap_or_default();
+            let (name, filename) = (self.text(name, builder)?, self.text(file, builder)?);
+            let line = u32::try_from(*line).unwrap_or(0);
+            let frame = Frame { name, filename, line, fx: FxNode::default() };
+            frames.push(builder.trace.frames.intern(frame)?);
+        }
+        self.frames.insert(id, frames);
+        Ok(())
+    }
+
+    /// Returns the stack of a sample with these locations, innermost first.
+    fn stack(&mut self, locations: Vec<u64>, builder: &mut Builder) -> Result<Option<StackId>, TableFull> {
+        if let Some(&stack) = self.stacks.get(&locations) {
+            return Ok(stack);
+        }
+        let mut frames = Vec::new();
+        for &id in &locations {
+            let Some(lines) = self.profile.locations.get(&id) else { continue };
+            if !self.frames.contains_key(&id) {
+                self.read_location(id, lines, builder)?;
+            }
+            let of_location = &self.frames[&id];
+            frames.extend_from_slice(&of_location[..of_location.len().min(DEEPEST - frames.len())]);
+        }
+        let stack = if frames.is_empty() { None } else { Some(builder.stack(&frames)?) };
+        self.stacks.insert(locations, stack);
+        Ok(stack)
+    }
+}
+
+/// Returns the number of a device: the digits at the end of its name, such as `TFRT_CPU_0`, unless another device has them.
+fn device_number(name: &str, known: &mut HashMap<String, i64>) -> i64 {
     if let Some(&number) = known.get(name) {
         return number;
     }

@@ -38,6 +38,10 @@ const FREE: u64 = 32 << 20;
 /// Bytes of memory that a file may take for each byte read. The shortest row has about 20 bytes, and an event takes 33 bytes of memory.
 const PER_BYTE: u64 = 16;
 
+/// Frames that the stacks of any file may have, in addition to one for each byte read. Formats that share lines or backtraces between
+/// stacks take less than a byte for a frame.
+const FREE_FRAMES: u64 = 1 << 20;
+
 /// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 64 << 10;
 
@@ -143,8 +147,8 @@ impl Builder {
         self.places += 1;
     }
 
-    /// Fails if the records of the first `read` bytes take more memory than a file of this size may take, or than the reader's caller
-    /// allows. `waiting` is the memory, in bytes, of values that no record uses yet.
+    /// Fails if the records of the first `read` bytes take more memory, or their stacks have more frames, than those of a file of this size
+    /// may, or if they take more memory than the reader's caller allows. `waiting` is the memory, in bytes, of values that no record uses yet.
     fn check_memory(&self, waiting: usize, read: u64) -> Result<(), ReadError> {
         let events: usize = self.events as usize * 2 * Events::BYTES_PER_EVENT;
         let memory = (self.trace.memory() + events + waiting) as u64;
@@ -153,6 +157,13 @@ impl Builder {
         }
         if memory > FREE + PER_BYTE * read {
             let what = format!("the bytes read so far would take more than {PER_BYTE} times as much memory");
+            return Err(ReadError::Damaged { offset: read, what });
+        }
+        let most_frames = FREE_FRAMES + read;
+        if self.trace.stacks.total_frames() as u64 > most_frames {
+            let what = format!(
+                "the bytes read so far share their stacks: these have more than {most_frames} frames"
+            );
             return Err(ReadError::Damaged { offset: read, what });
         }
         Ok(())

@@ -1,14 +1,11 @@
 //! A trace of `torch.profiler` behind the last chunk of a log, as `export_chrome_trace` writes it, compressed with gzip.
 
-use std::fs::{self, File, OpenOptions};
+#[cfg(not(target_family = "wasm"))]
 use std::io::{self, Read as _, Write as _};
+#[cfg(not(target_family = "wasm"))]
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
-use super::MAGIC;
 use crate::error::ReadError;
 use crate::formats::window::Window;
 
@@ -19,6 +16,7 @@ pub(super) const ATTACHED: [u8; 8] = *b"\x93vramsop";
 const HEADER: usize = 16;
 
 /// The first bytes of a gzip file.
+#[cfg(not(target_family = "wasm"))]
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Appends a trace of `torch.profiler` to a complete log. The trace may be compressed with gzip. Readers find it in
@@ -26,13 +24,20 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 ///
 /// # Errors
 /// A file cannot be read or written, or `log` is not a log.
+#[cfg(not(target_family = "wasm"))]
 pub fn append_operators(log: &Path, trace: &Path) -> io::Result<()> {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::MAGIC;
+
+    let mut log = vramscope_files::open_to_append(log)?;
     let mut start = Vec::new();
-    File::open(log)?.take(MAGIC.len() as u64).read_to_end(&mut start)?;
+    (&log).take(MAGIC.len() as u64).read_to_end(&mut start)?;
     if start != MAGIC {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a log of vramscope"));
     }
-    let mut bytes = fs::read(trace)?;
+    let mut bytes = std::fs::read(trace)?;
     if !bytes.starts_with(&GZIP) {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         packed.write_all(&bytes)?;
@@ -40,7 +45,7 @@ pub fn append_operators(log: &Path, trace: &Path) -> io::Result<()> {
     }
     let size = (bytes.len() as u64).to_le_bytes();
     let sum = crc32fast::hash(&bytes).to_le_bytes();
-    OpenOptions::new().append(true).open(log)?.write_all(&[&ATTACHED[..], &size, &bytes, &sum].concat())
+    log.write_all(&[&ATTACHED[..], &size, &bytes, &sum].concat())
 }
 
 /// Reads an attached trace from its magic bytes on. `None` if the file ends within it, or its checksum is wrong.
@@ -72,6 +77,8 @@ pub(in crate::formats) fn without_operators(log: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs;
 
     use super::*;
     use crate::formats::log::LogWriter;

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_gives_way() {
+    fn newer_state_replaces_contradicting_state() {
         let mut held = Held::default();
         held.take(0, segment(100, 0, false));
         held.allocate(block(0, 60));

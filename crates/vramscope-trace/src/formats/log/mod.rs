@@ -42,6 +42,7 @@ mod reader;
 mod settings;
 mod writer;
 
+#[cfg(not(target_family = "wasm"))]
 pub use attached::append_operators;
 pub(super) use attached::without_operators;
 pub use writer::{LogBlock, LogDriverEvent, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};

@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0u32..40, 0u8..9, 0u32..100, any::<bool>()), 0..80)) {
+        fn the_memo_behaves_like_a_map(steps in prop::collection::vec((0u32..40, 0u8..9, 0u32..100, any::<bool>()), 0..80)) {
             let (mut memo, mut plain) = (Memo::default(), HashMap::new());
             for (at, kind, n, next) in steps {
                 let (i, v) = (if next { plain.len() as u32 } else { at }, value(kind, n));

@@ -1,5 +1,4 @@
 //! Snapshots as pickles, written by `torch.cuda.memory._dump_snapshot` or by libtorch's pickler.
-
 //!
 //! The machine runs the opcodes that build data, and no others. Four properties make it fast and safe:
 //!

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_is_found_whatever_its_length_and_a_difference_wherever_it_is() {
+    fn common_prefixes_of_any_length_are_found() {
         let bytes: Vec<u8> = (0..=255).collect();
         for length in 0..100 {
             let start = &bytes[..length];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_followed_before_is_guessed() {
+    fn the_next_stack_is_predicted_from_the_previous_order() {
         let mut spans = Spans::new();
         for n in 0..5 {
             spans.keep(stack(n), &[n as u8; 9]);

@@ -164,7 +164,7 @@ fn help_a_pause_and_a_program_that_ended() {
 }
 
 #[test]
-fn nothing_to_show() {
+fn the_screen_without_gpus_and_programs() {
     let mut model = Model::new(Duration::from_millis(500));
     insta::assert_snapshot!("at_the_start", screen(&model, 60, 8));
     model.gpus = Some(Err(no_nvml()));
@@ -184,7 +184,7 @@ fn more_than_there_is_room_for() {
 
 /// All states at all sizes.
 #[test]
-fn no_size_is_too_small() {
+fn the_screen_is_drawn_at_every_size() {
     let mut model = busy();
     for details in [false, true] {
         for help in [false, true] {
@@ -200,7 +200,7 @@ fn no_size_is_too_small() {
 
 /// Very long texts from programs and drivers are drawn quickly, and cannot control the terminal.
 #[test]
-fn whatever_is_answered_is_drawn() {
+fn long_and_hostile_texts_are_drawn_quickly() {
     for text in [
         "/".repeat(1 << 20),
         "\u{301}".repeat(1 << 19),

@@ -19,9 +19,10 @@ use super::super::window::Window;
 use super::super::{Contents, Format, FormatReader};
 use super::Builder;
 use crate::devices::{DeviceKind, OtherAllocator};
-use crate::error::ReadError;
+use crate::error::{ReadError, TableFull};
 use crate::events::{Action, Event, Tags};
-use crate::ids::{FrameId, StackId};
+use crate::ids::{FrameId, StackId, StringId};
+use crate::stacks::{Frame, FxNode};
 
 use pools::{PoolName, Pools};
 use sqlite::{Database, Invalid, Table, Value};
@@ -346,8 +347,17 @@ impl Export<'_> {
             }
             Ok(())
         })?;
-        // Calls of one place share their stack.
+        // Calls of one place share their stack, and backtraces their names: each is interned once.
         let (mut stacks, mut of_places) = (HashMap::new(), HashMap::new());
+        let (mut names, mut backtraces) = (HashMap::new(), HashMap::<i64, Vec<FrameId>>::new());
+        let mut name = |id: i64, builder: &mut Builder| -> Result<StringId, TableFull> {
+            if let Some(&name) = names.get(&id) {
+                return Ok(name);
+            }
+            let name = builder.string(texts.get(&id).and_then(Option::as_deref).unwrap_or("??"))?;
+            names.insert(id, name);
+            Ok(name)
+        };
         let mut ordered: Vec<_> = calls.iter().collect();
         ordered.sort_unstable_by_key(|(id, _)| **id);
         for (&id, &call) in ordered {
@@ -355,17 +365,21 @@ impl Export<'_> {
                 stacks.insert(id, stack);
                 continue;
             }
-            let text = |id: i64| texts.get(&id).and_then(Option::as_deref);
             let mut frames: Vec<FrameId> = Vec::new();
-            if let Some(name) = text(call.name) {
+            if let Some(name) = texts.get(&call.name).and_then(Option::as_deref) {
                 frames.push(builder.frame(without_version(name), "??", 0)?);
             }
-            if let Some(chain) = call.chain.and_then(|chain| chains.get_mut(&chain)) {
-                chain.sort_unstable();
-                for &[_, symbol, module] in &*chain {
-                    let name = text(symbol).unwrap_or("??");
-                    frames.push(builder.frame(name, text(module).unwrap_or("??"), 0)?);
+            if let Some((of, chain)) = call.chain.and_then(|of| Some((of, chains.get_mut(&of)?))) {
+                if !backtraces.contains_key(&of) {
+                    chain.sort_unstable();
+                    let frame = |&[_, symbol, module]: &[i64; 3]| {
+                        let (name, filename) = (name(symbol, builder)?, name(module, builder)?);
+                        let frame = Frame { name, filename, line: 0, fx: FxNode::default() };
+                        builder.trace.frames.intern(frame)
+                    };
+                    backtraces.insert(of, chain.iter().map(frame).collect::<Result<_, _>>()?);
                 }
+                frames.extend_from_slice(&backtraces[&of]);
             }
             if !frames.is_empty() {
                 let stack = builder.stack(&frames)?;

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_all_bounds() {
+    fn addresses_and_sizes_at_the_limits_of_u64() {
         let mut r = Pools::of(HashSet::from([0]));
         let mut events = Vec::new();
         for (address, size) in [(u64::MAX, u64::MAX), (0, u64::MAX), (u64::MAX - 1, 9), (5, 3), (5, 8)] {

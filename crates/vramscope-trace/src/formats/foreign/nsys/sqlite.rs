@@ -113,7 +113,7 @@ impl<'b> Database<'b> {
         let mut walk = Walk {
             database: self,
             seen: vec![false; self.bytes.len() / self.page_size + 2],
-            overflow: self.bytes.len() as u64,
+            unread: self.bytes.len() as u64,
             row_number: table.row_number,
             row: Vec::new(),
         };
@@ -135,8 +135,8 @@ struct Walk<'d, 'b> {
     database: &'d Database<'b>,
     /// Whether a page was visited. No page belongs to two trees or twice to one.
     seen: Vec<bool>,
-    /// Bytes that overflow pages may still have: they are at most the file's.
-    overflow: u64,
+    /// Bytes that rows may still have. No two rows share a byte, so all of them are at most the file's.
+    unread: u64,
     row_number: Option<usize>,
     row: Vec<Value<'b>>,
 }
@@ -195,6 +195,8 @@ impl<'b> Walk<'_, 'b> {
         if size > LARGEST_ROW {
             return Err(invalid("a row of more than 16 MiB in an SQLite table"));
         }
+        let unread = self.unread.checked_sub(size);
+        self.unread = unread.ok_or(invalid("rows of an SQLite table that share their bytes"))?;
         let (size, usable) = (size as usize, self.database.usable);
         // The part of a row that is in the page; section 1.6 of the format.
         let local = if size <= usable - 35 {
@@ -228,11 +230,6 @@ impl<'b> Walk<'_, 'b> {
     /// Returns a row that continues in overflow pages, from page `next` on.
     fn overflowing(&mut self, here: &[u8], mut next: u32, size: usize, offset: usize) -> Result<Vec<u8>> {
         let invalid = |what| Invalid { offset: offset as u64, what };
-        let rest = (size - here.len()) as u64;
-        self.overflow = self
-            .overflow
-            .checked_sub(rest)
-            .ok_or(invalid("rows of an SQLite table that share their bytes"))?;
         let mut payload = here.to_vec();
         while payload.len() < size {
             let (page, _) = self.database.page(next)?;

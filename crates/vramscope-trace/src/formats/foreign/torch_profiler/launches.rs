@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_numbers_refer_to_nothing() {
+    fn invalid_correlation_numbers_refer_to_nothing() {
         let odd = [r#""correlation": -1, "External id": 1e300"#, r#""correlation": 0, "External id": 0"#]
             .map(|ids| [row("kernel", "k", 7, 1.0, 1.0, ids), row("cpu_op", "op", 5, 0.0, 9.0, ids)]);
         let trace = read(&odd.concat());

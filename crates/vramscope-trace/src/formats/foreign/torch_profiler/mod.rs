@@ -308,13 +308,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_without_memory_is_told_apart() {
+    fn a_trace_without_memory_events_is_refused_with_the_reason() {
         let message = read(trace("").as_bytes()).unwrap_err().to_string();
         assert!(message.contains("`torch.profiler` without memory events"), "{message}");
     }
 
     #[test]
-    fn odd_values_are_no_events() {
+    fn invalid_memory_events_are_ignored() {
         let odd = [
             r#"{"name": "[memory]"}"#,
             r#"{"name": "[memory]", "tid": [1], "args": {"Bytes": "x", "Device Type": {"a": 1}}}"#,

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_told_apart() {
+    fn other_files_are_no_torch_profiler_traces() {
         for other in
             [&br#"{"segments": [], "device_traces": []}"#[..], b"time,bytes\n1,2\n", b"", b"\x80\x04N."]
         {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_values_are_no_spans() {
+    fn invalid_spans_are_ignored() {
         let odd = [
             r#"{"ph": "X", "cat": "cpu_op"}"#,
             r#"{"ph": "X", "cat": "cpu_op", "name": "far", "ts": 1e300}"#,

@@ -1,0 +1,245 @@
+//! One run of the program on phantom GPUs.
+
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use vramscope_analysis::{Demand, Fit, fit_on_device};
+use vramscope_basics::gpus::Gpu;
+use vramscope_phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
+use vramscope_recorder::{RecordedProcess, RecorderOptions, RecorderRun};
+
+use super::card::Card;
+use super::changes;
+use super::child::{self, Ended};
+use super::rank;
+use super::recordings::{self, Recorded};
+use super::request::{RunRequest, Values};
+use super::verdict::{self, Asked};
+use crate::control::Control;
+
+/// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
+pub(crate) const UNLIMITED: u64 = 1 << 40;
+
+/// The name of the file with the program's output.
+const OUTPUT: &str = "output";
+
+/// Additions to a run for a changed program.
+#[derive(Default)]
+pub(crate) struct Extra {
+    /// The changes to the program, as JSON for `changes.py`; empty for none.
+    pub(crate) changes: String,
+    /// Environment variables of the program.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Whether the program's output goes to a file in the run's folder ([`Attempt::output`]).
+    pub(crate) keeps_output: bool,
+    /// The log that is written while the program runs, with accesses.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// One run of the program.
+pub(crate) struct Attempt {
+    /// The GPU of the run.
+    pub(crate) gpu: &'static Gpu,
+    /// The run; the recordings' files exist as long as it does.
+    pub(crate) run: PhantomRun,
+    pub(crate) ended: Ended,
+    pub(crate) machine: MachineReport,
+    pub(crate) recordings: Vec<Recorded>,
+    pub(crate) asked: Vec<Asked>,
+    /// The logs of processes, if they were wanted.
+    pub(crate) logs: Vec<RecordedProcess>,
+    /// Bytes of one context.
+    context: u64,
+}
+
+/// The environment of a program whose calls reach the recorder before they reach the phantom GPU.
+fn with_recorder(
+    mut environment: Vec<(&'static str, OsString)>,
+    recorder: &RecorderRun,
+) -> Vec<(&'static str, OsString)> {
+    const PRELOAD: &str = "LD_PRELOAD";
+    for (name, value) in &mut environment {
+        if *name == PRELOAD {
+            let phantom = std::mem::replace(value, recorder.library().into());
+            value.push(":");
+            value.push(phantom);
+        }
+    }
+    environment.extend(recorder.environment().into_iter().filter(|(name, _)| *name != PRELOAD));
+    environment
+}
+
+impl Attempt {
+    /// Runs the program on GPUs of one kind with `total` bytes each.
+    pub(crate) fn new(
+        args: &RunRequest,
+        gpu: &'static Gpu,
+        total: u64,
+        control: &dyn Control,
+    ) -> anyhow::Result<Self> {
+        Self::with(args, gpu, total, Extra::default(), control)
+    }
+
+    /// As [`new`](Self::new), with additions.
+    pub(crate) fn with(
+        args: &RunRequest,
+        gpu: &'static Gpu,
+        total: u64,
+        extra: Extra,
+        control: &dyn Control,
+    ) -> anyhow::Result<Self> {
+        let context = *args.on.context_bytes(gpu).start();
+        let phantom = PhantomGpu {
+            name: gpu.full.to_owned(),
+            total_bytes: total,
+            context_bytes: context,
+            compute_capability: gpu.capability,
+            multiprocessors: gpu.multiprocessors,
+            threads_per_multiprocessor: gpu.threads_per_multiprocessor(),
+            blocks_per_multiprocessor: gpu.blocks_per_multiprocessor(),
+            shared_per_multiprocessor_bytes: gpu.shared_bytes_per_multiprocessor(),
+            shared_per_block_bytes: gpu.shared_bytes_per_block_optin(),
+            l2_bytes: gpu.l2_bytes,
+            bus_bits: gpu.bus_bits,
+            is_integrated: gpu.integrated,
+            mig: None,
+        };
+        let mut options = PhantomOptions::default();
+        options.random_values = match args.on.values {
+            Values::Zeros => None,
+            Values::Random(seed) => Some(seed),
+        };
+        options.pretend_ranks = args.world_size.is_some();
+        options.no_contents = args.no_contents;
+        let run = PhantomRun::new(&vec![phantom; args.on.gpus.into()], options)?;
+        let mut environment = extra.environment;
+        let mut set = |variables: Vec<(&'static str, OsString)>| {
+            environment.extend(variables.into_iter().map(|(name, value)| (OsString::from(name), value)));
+        };
+        // Without changes the variable is empty, so that one of the caller's environment has no effect.
+        set(vec![(changes::VARIABLE, extra.changes.into())]);
+        let mut recorded = RecorderOptions::default();
+        recorded.accesses = true;
+        let recorder = extra.log.map(|out| RecorderRun::start(&out, recorded)).transpose()?;
+        set(match &recorder {
+            Some(recorder) => with_recorder(run.environment(), recorder),
+            None => run.environment(),
+        });
+        set(recordings::prepare(run.folder(), args.max_entries)?);
+        if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
+            set(rank::environment(rank, world_size, args.on.gpus.into()));
+        }
+        if let Some(conf) = &args.conf {
+            // The variable's name since PyTorch 2.9, and the earlier name.
+            set(["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"]
+                .map(|name| (name, OsString::from(conf)))
+                .into());
+        }
+        let output = match () {
+            () if extra.keeps_output => child::Output::File(run.folder().join(OUTPUT)),
+            () if args.stdout_to_stderr => child::Output::Stderr,
+            () => child::Output::Inherited,
+        };
+        let ended = child::run(&run, &args.command, environment, args.on.steps_timeout, &output, control);
+        let logs = recorder.map(RecorderRun::finish).unwrap_or_default();
+        control.recorded(&logs);
+        let ended = ended?;
+        let machine = run.report()?;
+        let recordings = recordings::collect(run.folder())?;
+        let asked = verdict::asked(&recordings, control)?;
+        Ok(Self { gpu, run, ended, machine, recordings, asked, logs, context })
+    }
+
+    /// The file with the program's output, if it was kept.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.run.folder().join(OUTPUT)
+    }
+
+    /// Whether a request for memory failed. An allocator without recordings (cudaMallocAsync) requests memory from the GPU once; PyTorch's
+    /// allocator requests it again after releasing its cache.
+    pub(crate) fn ran_out(&self) -> bool {
+        let mut dropped =
+            self.recordings.iter().filter(|recorded| recorded.facts.may_have_dropped).peekable();
+        if self.asked.is_empty() && dropped.peek().is_none() {
+            return self.machine.counts.out_of_memory > 0;
+        }
+        self.demands().any(|demand| demand.ooms > 0) || dropped.any(|recorded| recorded.facts.ran_out)
+    }
+
+    /// Whether the program ended by itself successfully, or at `--steps-timeout`.
+    pub(crate) fn came_to_its_end(&self) -> bool {
+        !self.ended.killed && (self.ended.status.success() || self.ended.timed_out)
+    }
+
+    /// Whether the program queried the total or free memory of a GPU.
+    pub(crate) fn asked_memory(&self) -> bool {
+        !self.machine.asked_memory_at.is_empty()
+    }
+
+    pub(crate) fn demands(&self) -> impl Iterator<Item = &Demand> {
+        self.asked.iter().map(|asked| &asked.demand)
+    }
+
+    /// The peak of allocated bytes of one process on one GPU.
+    pub(crate) fn peak_allocated(&self) -> u64 {
+        self.demands().map(|demand| demand.peak_allocated).max().unwrap_or(0)
+    }
+
+    /// The peak of reserved bytes of PyTorch's allocator on one GPU.
+    pub(crate) fn peak_reserved(&self) -> u64 {
+        self.demands().map(|demand| demand.peak_reserved).max().unwrap_or(0)
+    }
+
+    /// How often PyTorch's allocators released their caches because a GPU was full.
+    pub(crate) fn num_alloc_retries(&self) -> u64 {
+        self.recordings
+            .iter()
+            .flat_map(|recorded| &recorded.facts.devices)
+            .map(|of| of.num_alloc_retries)
+            .sum()
+    }
+
+    /// Bytes of a GPU in use outside PyTorch's allocator, with the context sizes of `card`.
+    pub(crate) fn overhead(&self, card: &Card) -> RangeInclusive<u64> {
+        let (low, high) = (*card.context.start(), *card.context.end());
+        let outside = self.outside();
+        let other_contexts = self.processes_on_one_gpu().saturating_sub(1) * (high - low);
+        low + outside..=high + outside + other_contexts
+    }
+
+    /// Whether the program fits on its GPU. It ran with the smallest possible context; a replay checks the largest.
+    ///
+    /// # Errors
+    /// A recording cannot be replayed.
+    pub(crate) fn fit(&self, card: &Card) -> anyhow::Result<Fit> {
+        if self.ran_out() {
+            return Ok(Fit::DoesNotFit);
+        }
+        let overhead = self.overhead(card);
+        let is_full = |gpu: &GpuUse| gpu.peak_bytes + (overhead.end() - overhead.start()) > card.total;
+        if !self.machine.gpus.iter().any(is_full) {
+            return Ok(Fit::Fits);
+        }
+        let on = fit_on_device(self.demands(), card.total, overhead).context("replay")?;
+        // Memory of allocators without recordings cannot be released in the replay.
+        Ok(if on.fit == Fit::Fits && !self.asked.is_empty() { Fit::Fits } else { Fit::Barely })
+    }
+
+    /// Bytes of the fullest GPU in use outside PyTorch's allocator and one context.
+    fn outside(&self) -> u64 {
+        let beside = |(device, gpu): (usize, &GpuUse)| {
+            let of_device = self.asked.iter().filter(|asked| asked.gpu == device as i64);
+            gpu.peak_bytes.saturating_sub(
+                of_device.map(|asked| asked.demand.peak_reserved).max().unwrap_or(0) + self.context,
+            )
+        };
+        self.machine.gpus.iter().enumerate().map(beside).max().unwrap_or(0)
+    }
+
+    fn processes_on_one_gpu(&self) -> u64 {
+        let on = |device: usize| self.asked.iter().filter(|asked| asked.gpu == device as i64).count();
+        (0..self.machine.gpus.len()).map(on).max().unwrap_or(0) as u64
+    }
+}

@@ -1,0 +1,174 @@
+//! The request of a run on phantom GPUs. With the feature `command`, it is the options of the command.
+
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde::de::{self, Deserialize as _, Deserializer};
+use vramscope_basics::gpus::{self, GPUS, Gpu, NEWEST_CUDA};
+use vramscope_session::values;
+
+/// The GPUs of a run, at most.
+const MOST_GPUS: u8 = 16;
+
+/// The phantom GPUs, and how programs run on them.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[serde(default)]
+pub struct GpuRequest {
+    /// The GPU, by its name in `vramscope phantom list`
+    #[cfg_attr(feature = "command", arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb"))]
+    #[serde(deserialize_with = "gpu_in_json")]
+    pub gpu: &'static Gpu,
+    /// Total memory of the GPU, as 24GiB [default: from the GPU's profile]
+    #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", value_parser = values::size))]
+    #[serde(deserialize_with = "values::in_json_size")]
+    pub memory: Option<u64>,
+    /// Device memory of a CUDA context [default: from the GPU's profile]
+    #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", value_parser = values::size))]
+    #[serde(deserialize_with = "values::in_json_size")]
+    pub context: Option<u64>,
+    /// Number of GPUs
+    #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_GPUS))))]
+    pub gpus: u8,
+    /// Stop each run of the program after this time with SIGTERM; the steps until then are enough
+    #[cfg_attr(feature = "command", arg(long, value_name = "SECONDS", value_parser = values::seconds))]
+    #[serde(deserialize_with = "values::in_json_seconds")]
+    pub steps_timeout: Option<Duration>,
+    /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
+    #[cfg_attr(feature = "command", arg(long, value_name = "zeros|random[=SEED]", value_parser = values_of, default_value = "zeros"))]
+    pub values: Values,
+}
+
+impl Default for GpuRequest {
+    fn default() -> Self {
+        Self {
+            gpu: gpus::find("h100-80gb").unwrap_or(&GPUS[0]),
+            memory: None,
+            context: None,
+            gpus: 1,
+            steps_timeout: None,
+            values: Values::Zeros,
+        }
+    }
+}
+
+impl GpuRequest {
+    /// Total memory of the GPU: from the request, or from the profile.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.memory.unwrap_or(self.gpu.total_bytes)
+    }
+
+    /// Memory of a context: from the request, or from the profile.
+    pub(crate) fn context_bytes(&self, gpu: &Gpu) -> RangeInclusive<u64> {
+        self.context.map_or_else(|| gpu.context_bytes(NEWEST_CUDA), |bytes| bytes..=bytes)
+    }
+
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if !(1..=MOST_GPUS).contains(&self.gpus) {
+            bail!("{} GPUs: a run has 1 to {MOST_GPUS}", self.gpus);
+        }
+        Ok(())
+    }
+}
+
+/// A run of a program on phantom GPUs.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[serde(default)]
+pub struct RunRequest {
+    /// The GPUs.
+    #[cfg_attr(feature = "command", command(flatten))]
+    #[serde(flatten)]
+    pub on: GpuRequest,
+    /// Run the program as one rank of N, given by --rank; the other ranks are simulated
+    #[cfg_attr(feature = "command", arg(long, value_name = "N", requires = "rank", value_parser = clap::value_parser!(u32).range(1..)))]
+    pub world_size: Option<u32>,
+    /// The rank to run, counted from 0
+    #[cfg_attr(feature = "command", arg(long, value_name = "R", requires = "world_size"))]
+    pub rank: Option<u32>,
+    /// Write the recording to this file, as a pickle, or as a log if its name ends in .vramscope; of several processes, each writes a separate file with `-rank3` or a number in its name
+    #[cfg_attr(feature = "command", arg(long, value_name = "OUT"))]
+    pub record: Option<PathBuf>,
+    /// Record which allocations kernels, libraries and copies access, in a log [default: run.vramscope]
+    #[cfg_attr(feature = "command", arg(long))]
+    pub accesses: bool,
+    /// Number of events to keep for each GPU; the newest are kept. If events are dropped, the verdict has only the GPU's counts [default: all]
+    #[cfg_attr(feature = "command", arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..)))]
+    pub max_entries: Option<u64>,
+    /// Settings of PyTorch's allocator, in the syntax of PYTORCH_CUDA_ALLOC_CONF
+    #[cfg_attr(feature = "command", arg(long, value_name = "CONF"))]
+    pub conf: Option<String>,
+    /// Do not store copies to a GPU above 64 KiB: they read as zeros and need no host memory
+    #[cfg_attr(feature = "command", arg(long))]
+    pub no_contents: bool,
+    /// Also compare all GPUs; the exit code is for the GPU of --gpu
+    #[cfg_attr(feature = "command", arg(long))]
+    pub sweep_gpus: bool,
+    /// Run the program once: neither without a memory limit after it ran out of memory, nor on other GPUs
+    #[cfg_attr(feature = "command", arg(long, conflicts_with = "sweep_gpus"))]
+    pub once: bool,
+    /// Whether the program's standard output goes to standard error.
+    #[cfg_attr(feature = "command", arg(skip))]
+    pub stdout_to_stderr: bool,
+    /// The program and its arguments
+    #[cfg_attr(feature = "command", arg(last = true, required = true, value_name = "CMD"))]
+    #[serde(skip)]
+    pub command: Vec<OsString>,
+}
+
+impl RunRequest {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.on.check()?;
+        match (self.world_size, self.rank) {
+            (Some(world_size), Some(rank)) if rank >= world_size => {
+                bail!("there is no rank {rank} among {world_size}: ranks count from 0")
+            }
+            (Some(_), None) | (None, Some(_)) => bail!("a rank and the number of ranks belong together"),
+            _ if self.once && self.sweep_gpus => bail!("other GPUs need other runs than one"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Values that a program reads from memory that no kernel wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub enum Values {
+    /// Zeros.
+    Zeros,
+    /// Random numbers from a seed.
+    Random(u64),
+}
+
+impl TryFrom<String> for Values {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        values_of(&text)
+    }
+}
+
+fn values_of(text: &str) -> Result<Values, String> {
+    match text.split_once('=') {
+        None if text == "zeros" => Ok(Values::Zeros),
+        None if text == "random" => Ok(Values::Random(0)),
+        Some(("random", seed)) => {
+            seed.parse().map(Values::Random).map_err(|_| format!("`{seed}` is not a seed, as 7"))
+        }
+        _ => Err("expected zeros, random or random=SEED".to_owned()),
+    }
+}
+
+/// The profile of a GPU, for phantom GPUs.
+#[cfg(feature = "command")]
+fn phantom_gpu(name: &str) -> Result<&'static Gpu, String> {
+    use vramscope_session::values::command::in_lines;
+    values::gpu(name).map_err(|known| format!("{}; for other GPUs, also give --memory", in_lines(&known)))
+}
+
+fn gpu_in_json<'de, D: Deserializer<'de>>(json: D) -> Result<&'static Gpu, D::Error> {
+    values::gpu(&String::deserialize(json)?).map_err(de::Error::custom)
+}

@@ -1,0 +1,56 @@
+//! A run, and what follows from it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use vramscope_recorder::{checked_output, names_log};
+
+use super::attempt::{Attempt, Extra, UNLIMITED};
+use super::card::Card;
+use super::found_out::FoundOut;
+use super::recordings;
+use super::request::RunRequest;
+use super::unrecorded::Unrecorded;
+use super::words::Answer;
+use crate::control::Control;
+use crate::error::FitError;
+
+/// Runs a program on phantom GPUs, and once more where that is needed to tell on which GPUs it fits.
+///
+/// # Errors
+/// The request contradicts itself, the program cannot be started, or a recording cannot be read or written.
+pub fn run<'a>(args: &'a RunRequest, control: &dyn Control) -> Result<Answer<'a>, FitError> {
+    Ok(answer(args, control)?)
+}
+
+fn answer<'a>(args: &'a RunRequest, control: &dyn Control) -> anyhow::Result<Answer<'a>> {
+    let card = Card::of(&args.on);
+    if card.total <= *card.context.start() {
+        bail!("a GPU of {} bytes has no room for a context of {} bytes", card.total, card.context.start());
+    }
+    args.check()?;
+    let log = log(args)?;
+    let writes_log = log.is_some();
+    let total = if args.sweep_gpus { UNLIMITED } else { card.total };
+    let first = Attempt::with(args, args.on.gpu, total, Extra { log, ..Extra::default() }, control)?;
+    let ran_out = first.ran_out();
+    let found = FoundOut::of(args, &card, &first, control)?;
+    let unrecorded = Unrecorded::of(&first);
+    let Attempt { run, ended, machine, asked, mut recordings, logs, .. } = first;
+    if let Some(out) = args.record.as_ref().filter(|_| !writes_log) {
+        recordings::keep(&mut recordings, out)?;
+    }
+    Ok(Answer { args, card, ended, machine, asked, recordings, logs, unrecorded, found, ran_out, _run: run })
+}
+
+/// The path of the log, if one is wanted.
+fn log(args: &RunRequest) -> anyhow::Result<Option<PathBuf>> {
+    match &args.record {
+        Some(record) if names_log(record) => Ok(Some(checked_output(record)?)),
+        Some(record) if args.accesses => {
+            bail!("{}: accesses are in logs: name one, as --record run.vramscope", record.display())
+        }
+        None if args.accesses => Ok(Some(checked_output(Path::new("run.vramscope"))?)),
+        _ => Ok(None),
+    }
+}

@@ -82,7 +82,7 @@ fn an_out_of_memory_is_a_finding() {
 }
 
 #[test]
-fn an_out_of_memory_that_nobody_asked_about_is_noted() {
+fn an_out_of_memory_is_noted_without_the_budget_no_oom() {
     assert_cmd_snapshot!(vramscope(&["check", OOM, "--max-peak", "8GiB"]));
 }
 
@@ -97,7 +97,7 @@ fn growth_over_another_names_the_lines() {
 }
 
 #[test]
-fn no_budget_is_no_question() {
+fn check_needs_a_budget() {
     assert_cmd_snapshot!(vramscope(&["check", OOM]));
     assert_cmd_snapshot!(vramscope(&["check", OOM, "--max-peak", "1GiB", "--max-growth", "5%"]));
 }
@@ -213,7 +213,7 @@ fn devices_that_only_one_of_the_two_has_are_named() {
 }
 
 #[test]
-fn a_recording_that_does_not_tell_is_not_passed() {
+fn an_unknown_budget_does_not_pass() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("end.json");
     let block = json!({"address": 4096, "size": 512, "requested_size": 512, "state": "active_allocated", "frames": []});
@@ -344,7 +344,7 @@ fn junit_as_another_reader_reads_it() {
 }
 
 #[test]
-fn what_nobody_can_tell_is_an_error_in_junit() {
+fn an_unknown_budget_is_an_error_in_junit() {
     let folder = tempfile::tempdir().unwrap();
     let one = snapshot(folder.path(), "one.json", &[vec![alloc(1 << 20, 512, 1, "f")]]);
     let two = snapshot(folder.path(), "two.json", &[vec![], vec![alloc(1 << 20, 512, 1, "f")]]);
@@ -387,7 +387,7 @@ fn a_reader_that_leaves_early_changes_no_verdict() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
+fn invalid_requests_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let unused = snapshot(folder.path(), "unused.json", &[vec![]]);
     for (args, why) in [

@@ -402,7 +402,7 @@ fn a_damaged_baseline_allows_what_it_allows_for_certain() {
     let incomplete = BudgetStatus::Unknown(Unknown::BaselineIncomplete);
     let mut damaged = with_a_peak();
     Arc::make_mut(&mut damaged).devices[0].gap = Some(1..1);
-    // It was certainly 64 KiB high, and nobody knows how much more.
+    // Its peak was at least 64 KiB.
     for (bytes, expected) in [(64 * KIB, BudgetStatus::Kept), (65 * KIB, incomplete), (1 << 40, incomplete)] {
         assert_eq!(status(&lines(&[(1, bytes)]), Some(&damaged), growth), expected, "{bytes}");
     }

@@ -104,8 +104,8 @@ impl LineProfileHook {
         self.store.supplied(frames).map(CapturedStack)
     }
 
-    /// Counts bytes that a pool of another language served at a stack of this hook, and the bytes that it allocated from the device. No
-    /// thread and no device is told apart.
+    /// Counts bytes that a pool of another language served at a stack of this hook, and the bytes that it allocated from the device, for all
+    /// threads and devices together.
     pub fn count(&self, stack: Option<CapturedStack>, used: u64, acquired: u64) {
         let mut profile = lock(&self.profile);
         let place = profile.place(&self.store, stack.map(|stack| stack.0), OTHER_THREADS, 0);

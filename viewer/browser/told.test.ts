@@ -29,7 +29,7 @@ const NOTHING = { is: 'address', address: -1, version: null } as const;
 
 /** The type of each answer; `Read` lets the types accept constants. */
 const HEAD = `
-import type { Allocation, Allocations, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
+import type { Allocation, Allocations, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/questions';
 type Read<T> = { readonly [K in keyof T]: Read<T[K]> };
 `;
 

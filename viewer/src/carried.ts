@@ -1,7 +1,7 @@
 // The first script of a self-contained page: it unpacks the page's script, style, engine and recordings, and starts the page.
 
 import { decode } from './source/columns';
-import type { Note } from './source/generated/view';
+import type { Note } from './source/generated/server';
 import type { Operators } from './source/messages';
 
 /** The packed parts of a page (crates/vramscope-viewer/src/page.rs). */

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use vramscope_report::Shown;
+use vramscope_session::Question;
 
 /// Limit on the invalid input that an error repeats, in bytes.
 const LONGEST_COMPLAINT: usize = 1000;
@@ -60,6 +61,29 @@ pub(super) struct Limited {
     /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
+}
+
+/// A device of a recording, and the question.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Asked {
+    /// The handle from `open`, as "r1".
+    pub(super) recording: String,
+    /// The device's number. Required if the recording has several used devices.
+    pub(super) device: Option<i64>,
+    /// The handle of another recording, for questions with `other_device`; their `other_file` is 0.
+    pub(super) other: Option<String>,
+    /// Limit on the values of each list; default: 64.
+    #[serde(alias = "rows")]
+    #[schemars(range(min = 1, max = 200))]
+    pub(super) top: Option<usize>,
+}
+
+/// A question of the page.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ask {
+    /// Its name, and its arguments.
+    pub(super) ask: Question,
 }
 
 /// A recording and its baseline.

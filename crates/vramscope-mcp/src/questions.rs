@@ -15,7 +15,7 @@ use vramscope_session::{
 use vramscope_trace::formats::ReadOptions;
 
 use super::advice::ADVICE;
-use super::arguments::{Checked, File, Limited, Nothing, One, Paged, Two, read};
+use super::arguments::{Ask, Asked, Checked, File, Limited, Nothing, One, Paged, Two, read};
 use super::bounded::{Bounded, LeftOut, Limits, bounded};
 use super::folders::Folders;
 use super::recordings::Recordings;
@@ -37,6 +37,7 @@ pub(super) enum Tool {
     Replay,
     Leaks,
     Check,
+    Ask,
 }
 
 /// The state that answers are computed from.
@@ -68,6 +69,7 @@ impl Desk {
             Tool::Replay => self.replay(read(arguments)?, work),
             Tool::Leaks => self.leaks(read(arguments)?, work),
             Tool::Check => self.check(read(arguments)?, work),
+            Tool::Ask => self.ask_page(read(arguments)?, work),
         }
     }
 
@@ -229,10 +231,28 @@ impl Desk {
         let limits = Limits::new(None, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
         let baseline = asked.baseline.as_deref().map(|handle| self.recordings.get(handle)).transpose()?;
-        let baseline = baseline.as_ref().map(|open| &open.session);
+        let baseline = baseline.as_ref().map(|open| &*open.session);
         let answers = open.session.check(&request, baseline, work.cancel()).map_err(open.about())?;
         let answer = Answer { recording: &open.handle, findings: None, answer: CheckJson::new(&answers) };
         bounded(&answer, limits, LeftOut::default(), MORE_FRAMES)
+    }
+
+    /// Answers a question of the page.
+    fn ask_page(&self, (asked, Ask { ask }): (Asked, Ask), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.top, None)?;
+        let open = self.recordings.get(&asked.recording)?;
+        let other = asked.other.as_deref().map(|handle| self.recordings.get(handle)).transpose()?;
+        let prepared = open.prepared(work).map_err(open.about())?;
+        let other = other.as_ref().map(|other| other.prepared(work).map_err(other.about())).transpose()?;
+        let position = prepared.position(asked.device).map_err(open.about())?;
+        let value = ask.json(prepared, position, other, work.cancel()).map_err(open.about())?;
+        let answer = PageAnswer { recording: &open.handle, answer: value };
+        bounded(
+            &answer,
+            limits,
+            LeftOut::default(),
+            "Ask about a smaller part, or with more `top` (at most 200).",
+        )
     }
 }
 
@@ -284,6 +304,12 @@ struct Answer<'a, T> {
     findings: Option<Vec<String>>,
     #[serde(flatten)]
     answer: T,
+}
+
+#[derive(Serialize)]
+struct PageAnswer<'a> {
+    recording: &'a str,
+    answer: serde_json::Value,
 }
 
 #[derive(Serialize)]
@@ -357,7 +383,7 @@ mod tests {
     use super::super::bounded::LARGEST;
     use super::*;
 
-    const TOOLS: [Tool; 8] = Tool::ALL;
+    const TOOLS: [Tool; 9] = Tool::ALL;
 
     /// Opens `oom.pickle` as r1 and `leak.pickle` as r2.
     fn desk() -> Desk {

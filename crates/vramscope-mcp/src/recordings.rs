@@ -2,13 +2,13 @@
 
 use std::fs::{File, Metadata};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, bail};
 use vramscope_analysis::RecordedAllocation;
 use vramscope_report::bytes as in_units;
-use vramscope_session::{Session, SessionError};
+use vramscope_session::{OpenRecording, Session, SessionError};
 use vramscope_trace::formats::{ReadOptions, Reader};
 use vramscope_trace::{Block, Events, ReadError, Segment, Trace};
 
@@ -24,7 +24,9 @@ pub(super) struct Shelved {
     /// The handle that tools use.
     pub(super) handle: String,
     /// The recording, with its file name as it was requested.
-    pub(super) session: Session,
+    pub(super) session: Arc<Session>,
+    /// What the page's questions need, once one was asked.
+    prepared: OnceLock<OpenRecording>,
     /// The file that was read, and its version at that time.
     file: (PathBuf, Version),
     /// Approximate memory of the recording and its histories in bytes.
@@ -32,6 +34,11 @@ pub(super) struct Shelved {
 }
 
 impl Shelved {
+    /// The recording, prepared for the page's questions.
+    pub(super) fn prepared(&self, work: &Work) -> Result<&OpenRecording, SessionError> {
+        OpenRecording::prepared(&self.prepared, &self.session, work.cancel())
+    }
+
     /// An error with the handle where it is about the recording.
     pub(super) fn about(&self) -> impl Fn(SessionError) -> anyhow::Error + '_ {
         |error| anyhow!(error.about(&self.handle))
@@ -102,7 +109,8 @@ impl Recordings {
         }
         Ok(self.add(|handle| Shelved {
             handle,
-            session: Session::new(name.to_owned(), recording, ADVICE),
+            session: Arc::new(Session::new(name.to_owned(), recording, ADVICE)),
+            prepared: OnceLock::new(),
             file: (path, version),
             bytes,
         }))

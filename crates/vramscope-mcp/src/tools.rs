@@ -9,7 +9,7 @@ use vramscope_session::{
     CheckRequest, DiffRequest, HoldersRequest, LeaksRequest, ReplayRequest, ReportRequest, StateRequest,
 };
 
-use super::arguments::{Checked, File, Limited, Nothing, One, Paged, Two, schema};
+use super::arguments::{Ask, Asked, Checked, File, Limited, Nothing, One, Paged, Two, schema};
 use super::questions::Tool;
 
 /// Instructions for an assistant.
@@ -25,7 +25,7 @@ Names of files, functions, modules and regions come from the recorded program: t
 The tools write nothing, and read only files in the folders that the user allowed.";
 
 impl Tool {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Open,
         Self::Summary,
         Self::Holders,
@@ -34,6 +34,7 @@ impl Tool {
         Self::Replay,
         Self::Leaks,
         Self::Check,
+        Self::Ask,
     ];
 
     /// The tool with this name.
@@ -112,6 +113,13 @@ impl Tool {
                  leaks, out-of-memory failures. Each verdict is `kept`, `exceeded` or `unknown` (a missing part of the recording, such as a damaged \
                  place, could change it), with the measured bytes and, for an exceeded budget, the lines that hold them. Give at least one budget.",
             ),
+            Self::Ask => (
+                "ask",
+                "Any question of the page",
+                "Answers every question that the page of `vramscope view` asks: the timeline, single allocations, the layout of segments at a \
+                 moment, events, steps, pools, operators. Use it if no other tool has the answer. A moment is the state after \
+                 that many events: 0 is the state before the first event. Columns of tables are lists of equal length.",
+            ),
         }
     }
 
@@ -126,6 +134,7 @@ impl Tool {
             Self::Replay => schema::<Limited, ReplayRequest>(),
             Self::Leaks => schema::<Paged, LeaksRequest>(),
             Self::Check => schema::<Checked, CheckRequest>(),
+            Self::Ask => schema::<Asked, Ask>(),
         }
     }
 
@@ -184,6 +193,7 @@ impl Tool {
                     "nearest",
                 ]),
             }),
+            Self::Ask => json!({"recording": text, "answer": {"type": ["object", "array", "null"]}}),
             Self::Check => json!({"recording": text, "file": text, "devices": rows(&["device"])}),
             Self::Leaks => json!({
                 "recording": text, "device": count, "suspects": bytes, "first": bytes,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use vramscope::analysis::{By, Cancel, History, When};
 use vramscope::export::{ExportError, Table, arrow_holders, arrow_table};
 use vramscope::report::Advice;
-use vramscope::session::{ReportRequest, Session};
+use vramscope::session::{OpenRecording, ReportRequest, Session};
 use vramscope::trace::formats::Recording;
 use vramscope::viewer::{Library, OpenFile, Server};
 
@@ -42,10 +42,12 @@ pub(crate) struct Holders {
 /// A loaded recording, with answers that are computed once.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) session: Session,
+    pub(crate) session: Arc<Session>,
     /// The path of the file.
     pub(crate) file: Option<PathBuf>,
     answers: Vec<OnceLock<Arc<DeviceAnswers>>>,
+    /// What the page's questions need, once one was asked.
+    prepared: OnceLock<OpenRecording>,
     tables: Mutex<HashMap<(&'static str, Option<i64>), Columns>>,
     /// The address of its page, once it is served.
     page: OnceLock<String>,
@@ -55,12 +57,18 @@ impl Loaded {
     pub(crate) fn new(name: String, recording: Recording, file: Option<PathBuf>) -> Self {
         let devices = recording.trace.devices.len();
         Self {
-            session: Session::new(name, recording, ADVICE),
+            session: Arc::new(Session::new(name, recording, ADVICE)),
             file,
             answers: (0..devices).map(|_| OnceLock::new()).collect(),
+            prepared: OnceLock::new(),
             tables: Mutex::default(),
             page: OnceLock::new(),
         }
+    }
+
+    /// The recording, prepared for the page's questions.
+    pub(crate) fn prepared(&self, cancel: &Cancel) -> Result<&OpenRecording, Failed> {
+        Ok(OpenRecording::prepared(&self.prepared, &self.session, cancel)?)
     }
 
     /// The answers of `report --json` for a device.

@@ -10,11 +10,12 @@ use pyo3::types::PyDict;
 use vramscope::analysis::{Cancel, Growth, When};
 use vramscope::export::{self, ExportFormat, Source, Table as Kind};
 use vramscope::report::{CheckJson, DiffJson, HoldersJson, ReplayJson, Shown, count};
+use vramscope::session::own_operators;
 use vramscope::session::values::{self, At};
 use vramscope::session::{
-    CheckRequest, DiffRequest, HoldersRequest, ReplayRequest, ReportRequest, SessionError,
+    CheckRequest, DiffRequest, HoldersRequest, Question, ReplayRequest, ReportRequest, SessionError,
 };
-use vramscope::viewer::{PageFile, own_operators, self_contained};
+use vramscope::viewer::{PageFile, self_contained};
 use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
@@ -83,6 +84,37 @@ impl Recording {
         self.0.session.recording().notices.to_string().lines().map(str::to_owned).collect()
     }
 
+    /// Answers a question of the page, such as `"live"` or `"allocations"`, with its arguments. Columns are lists.
+    ///
+    /// `docs/python/recordings.md` lists the questions. `other` is the recording that a comparison refers to, `other_device` its device.
+    #[pyo3(signature = (question, *, device=None, other=None, other_device=None, **arguments))]
+    fn ask<'py>(
+        &self,
+        py: Python<'py>,
+        question: &str,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        other: Option<&Self>,
+        #[pyo3(from_py_with = arguments::device)] other_device: Option<i64>,
+        arguments: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let asked = arguments.map_or_else(|| Ok(PyDict::new(py)), PyDictMethods::copy)?;
+        asked.set_item("question", question)?;
+        let other = other.map(|other| Arc::clone(&other.0));
+        if let Some(other) = &other {
+            let position = other.prepared(&Cancel::default());
+            let position = position.and_then(|open| Ok(open.position(other_device)?));
+            asked.set_item("other_device", position.map_err(|e| e.raised(other.session.name()))?)?;
+            asked.set_item("other_file", 0)?;
+        }
+        let asked: String = py.import("json")?.call_method1("dumps", (asked,))?.extract()?;
+        let question = Question::of_json(asked.as_bytes()).map_err(|e| self.raised(e))?;
+        self.json(py, move |open, cancel| {
+            let prepared = open.prepared(cancel)?;
+            let other = other.as_ref().map(|other| other.prepared(cancel)).transpose()?;
+            Ok(json(&question.json(prepared, prepared.position(device)?, other, cancel)?)?)
+        })
+    }
+
     /// Basic facts about the file, as in `vramscope info --json`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.json(py, |open, _| Ok(json(&open.session.info())?))
@@ -129,7 +161,7 @@ impl Recording {
     ) -> PyResult<String> {
         let (by, filter) = (arguments::by(by)?, arguments::filter(filter)?);
         let request = ReportRequest { device, at, by, filter, budget, top: Some(top) };
-        self.ask(py, move |open, cancel| {
+        self.compute(py, move |open, cancel| {
             Ok(without_styles(&open.session.report(&request, cancel)?.text(width.clamp(60, 1000), false)))
         })
     }
@@ -376,7 +408,7 @@ impl Recording {
         let positions = self.positions(device, at)?;
         let columns = if name == "holders" {
             let by = values::by(by.unwrap_or("line")).map_err(PyValueError::new_err)?;
-            self.ask(py, move |open, cancel| {
+            self.compute(py, move |open, cancel| {
                 Ok(open.holders(Holders { at, by }, &positions, cancel).map_err(|e| e.to_string())?)
             })?
         } else {
@@ -386,7 +418,7 @@ impl Recording {
                     "`by` and `at` apply only to holders, not to {name}"
                 )));
             }
-            self.ask(py, move |open, cancel| {
+            self.compute(py, move |open, cancel| {
                 Ok(open.table(table, device, &positions, cancel).map_err(|e| e.to_string())?)
             })?
         };
@@ -421,7 +453,7 @@ impl Recording {
         let positions = self.positions(device, at.map(When::After))?;
         let options = export::ExportOptions { at, table: table.map(kind).transpose()?.unwrap_or_default() };
         let target = self.target(py, &path)?;
-        self.ask(py, move |open, cancel| {
+        self.compute(py, move |open, cancel| {
             let source =
                 Source { trace: open.session.trace(), frames: open.session.frames(), devices: positions };
             let mut out = BufWriter::new(WantedFile { target, cancel: cancel.clone() });
@@ -487,7 +519,7 @@ impl Recording {
 
 impl Recording {
     /// Computes an answer without holding the interpreter.
-    fn ask<T: Send + 'static>(
+    fn compute<T: Send + 'static>(
         &self,
         py: Python<'_>,
         answer: impl FnOnce(&Loaded, &Cancel) -> Result<T, Failed> + Send + 'static,
@@ -503,13 +535,13 @@ impl Recording {
         py: Python<'py>,
         answer: impl FnOnce(&Loaded, &Cancel) -> Result<String, Failed> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
-        loads(py, &self.ask(py, answer)?)
+        loads(py, &self.compute(py, answer)?)
     }
 
     /// The report's answers for a device.
     fn answers(&self, py: Python<'_>, device: Option<i64>) -> PyResult<Arc<DeviceAnswers>> {
         let position = self.position(device)?;
-        self.ask(py, move |open, cancel| open.answers(position, cancel))
+        self.compute(py, move |open, cancel| open.answers(position, cancel))
     }
 
     fn position(&self, device: Option<i64>) -> PyResult<usize> {
@@ -540,7 +572,7 @@ impl Recording {
 
     /// The viewer's page with the recording embedded.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
-        self.ask(py, |open, _| {
+        self.compute(py, |open, _| {
             let session = &open.session;
             let (name, recording) = (session.name(), session.recording());
             // A trace that does not fit is left out.

@@ -18,6 +18,12 @@ pub enum SessionError {
     Cancelled,
 }
 
+impl From<serde_json::Error> for SessionError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unanswerable(format!("the answer cannot be written: {error}"))
+    }
+}
+
 impl SessionError {
     /// The message, with the recording's name where the message is about the recording.
     #[must_use]

@@ -24,11 +24,13 @@
 //! # Modules
 //! - `session`: the open recording: its devices, frames and histories.
 //! - `requests`: one file for each question: the request, its rules, and the answer.
+//! - `questions`: the questions of the page, one file for each.
 //! - `values`: sizes, groupings, GPUs and other values of requests, parsed from text.
 //! - `error`: why a request fails.
-//! - `typescript`: generates the TypeScript types of the requests that the page sends.
+//! - `typescript`: generates the TypeScript types and tables with which the page reads answers.
 
 mod error;
+mod questions;
 mod requests;
 mod session;
 #[cfg(test)]
@@ -36,6 +38,9 @@ mod typescript;
 pub mod values;
 
 pub use error::SessionError;
+pub use questions::{
+    About, Answer, OpenRecording, PAGE_ADVICE, Pace, Question, columns, operators_fit, own_operators,
+};
 pub use requests::{
     CheckRequest, DiffRequest, GroupsAnswer, HoldersRequest, LeaksRequest, ReplayRequest, ReportAnswer,
     ReportRequest, StateAnswer, StateRequest, difference,

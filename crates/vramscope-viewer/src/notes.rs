@@ -19,7 +19,6 @@ pub struct Note {
 }
 
 /// Requests a self-contained page with recordings.
-#[cfg(feature = "server")]
 #[derive(Debug, Deserialize)]
 pub(crate) struct PageQuery {
     /// The positions of its files.

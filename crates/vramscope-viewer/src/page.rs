@@ -16,9 +16,9 @@ use vramscope_trace::OperatorTrace;
 use vramscope_trace::formats::{self, Recording};
 
 use crate::ViewError;
-use crate::about::About;
-use crate::columns::{Columns, U8s, Written};
 use crate::notes::Note;
+use vramscope_session::About;
+use vramscope_session::columns::{Columns, U8s, Written};
 
 /// A file of the page.
 struct Asset {

@@ -7,7 +7,7 @@ use vramscope_fleet::{
     CELLS, Course, Fleet, FleetAnswers, RankRow, Spread, different, kinds_of_ranks, sentences,
 };
 
-use crate::columns::{Answer, Columns, F64s};
+use vramscope_session::columns::{Answer, Columns, F64s};
 
 /// All ranks of a job, with the results of `vramscope fleet`. Ranks are identified by their positions in `ranks`, which are
 /// also the positions of their files.
@@ -38,8 +38,10 @@ pub(crate) struct Ranks<'f> {
     pub(crate) different: Vec<DifferentRank>,
     /// The maximum of allocated bytes in equal parts of each recording, from its first event to its last: for the first rank,
     /// then for the next. Zeros for ranks that could not be read.
+    #[cfg_attr(test, ts(type = "Float64Array"))]
     pub(crate) allocated: F64s,
     /// The same for reserved bytes.
+    #[cfg_attr(test, ts(type = "Float64Array"))]
     pub(crate) reserved: F64s,
     /// The number of parts per recording.
     pub(crate) cells: usize,

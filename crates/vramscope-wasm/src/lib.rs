@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use vramscope_analysis::Cancel;
+use vramscope_session::{About, OpenRecording, Question};
 use vramscope_trace::formats::{ReadOptions, Reader};
-use vramscope_viewer::{About, OpenRecording, Question, ViewError};
 use wasm_bindgen::prelude::{JsError, JsValue, wasm_bindgen};
 
 #[wasm_bindgen]
@@ -65,9 +65,8 @@ impl PageEngine {
         about: Option<String>,
         stream: &Stream,
     ) -> Result<(), JsError> {
-        let recording = reader(stream, about.is_some())
-            .read()
-            .map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
+        let recording =
+            reader(stream, about.is_some()).read().map_err(|why| JsError::new(&format!("{name}: {why}")))?;
         let about = about.map(|about| About::of_json(&about)).transpose()?;
         if let Some(open) = OpenRecording::of(name, about, recording, &Cancel::default()) {
             self.files.insert(file, open);
@@ -81,7 +80,7 @@ impl PageEngine {
     /// If the file is not such a trace, or not of the recorded run.
     pub fn operators(&self, file: usize, name: String, is_own: bool, stream: &Stream) -> Result<(), JsError> {
         let read = reader(stream, is_own).read_operators();
-        let trace = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
+        let trace = read.map_err(|why| JsError::new(&format!("{name}: {why}")))?;
         self.file(file)?.add_operators(&name, Arc::new(trace))?;
         Ok(())
     }
@@ -109,7 +108,9 @@ impl PageEngine {
         self.files.remove(&file);
     }
 
-    fn file(&self, file: usize) -> Result<&OpenRecording, ViewError> {
-        self.files.get(&file).ok_or(ViewError::NoFile(file))
+    fn file(&self, file: usize) -> Result<&OpenRecording, JsError> {
+        self.files
+            .get(&file)
+            .ok_or_else(|| JsError::new(&format!("file {file} is not open; reload this page")))
     }
 }

@@ -1,6 +1,6 @@
 // Converts answers from their wire format to the page's types.
 
-import type * as sent from './generated/view';
+import type * as sent from './generated/questions';
 import {
   CATEGORIES,
   CODES,

@@ -1,4 +1,4 @@
-import type { Note } from './generated/view';
+import type { Note } from './generated/server';
 
 /** A trace of `torch.profiler` that was dropped onto an embedded file. */
 export interface DroppedTrace {

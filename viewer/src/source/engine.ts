@@ -1,6 +1,7 @@
 // The engine that answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
 
-import type { Note, Question, Source, SourceQuery, SqlAnswer, SqlTables } from './generated/view';
+import type { Question } from './generated/questions';
+import type { Note, Source, SourceQuery, SqlAnswer, SqlTables } from './generated/server';
 
 /** A device by its file's position and its own position. */
 export interface DeviceAt {

@@ -1,7 +1,7 @@
 // Messages between the page and its workers.
 
 import type { DeviceAt } from './engine';
-import type { Question } from './generated/view';
+import type { Question } from './generated/questions';
 
 /** A trace of `torch.profiler` beside a file. */
 export interface Operators {

@@ -4,7 +4,8 @@
 import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
 import type { Engine, Progress } from './engine';
-import type * as sent from './generated/view';
+import type * as sent from './generated/questions';
+import type { Ranks } from './generated/server';
 import type { Names, Picture, Recording } from './source';
 
 export type Source = ReturnType<typeof askedOf>;
@@ -32,7 +33,7 @@ export function askedOf(engine: Engine) {
     /** Computes the categories of a device whose purposes are null. */
     meaning: async (file: number, device: number) => toMeaning(await ask(file, device, { question: 'meaning' })),
     /** All ranks of a job; null if the page does not show a job. */
-    ranks: async () => engine.job && decode<sent.Ranks>(await engine.job.ranks()),
+    ranks: async () => engine.job && decode<Ranks>(await engine.job.ranks()),
     /** Reads the recording of a rank, by its position, if it is not open. */
     readRank: async (rank: number) => (engine.job ? toRecording((await engine.job.read(rank)) as sent.Recording) : null),
     tooLarge: engine.tooLarge,

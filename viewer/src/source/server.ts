@@ -1,7 +1,7 @@
 // The local server of `vramscope view`. It reads the files and answers each question; nothing leaves the machine.
 
 import type { Console, Engine, Job, Progress } from './engine';
-import type { Source, SqlAnswer, SqlQuery, SqlTables } from './generated/view';
+import type { Source, SqlAnswer, SqlQuery, SqlTables } from './generated/server';
 
 async function answer(path: string, init?: RequestInit): Promise<Response> {
   let response: Response;

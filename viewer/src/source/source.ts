@@ -6,11 +6,11 @@
 // of numbers.
 
 import type { Spans } from '../numbers/spans';
-import type * as sent from './generated/view';
-import type { ByKind, ByteKind, CATEGORIES, CODES, Window } from './generated/view';
+import type * as sent from './generated/questions';
+import type { ByKind, ByteKind, CATEGORIES, CODES, Window } from './generated/questions';
 
-export * from './generated/requests';
-export * from './generated/view';
+export * from './generated/questions';
+export * from './generated/server';
 
 /** The kinds of bytes, in the order of all tables. */
 export const KINDS = ['requested', 'allocated', 'active', 'reserved'] as const satisfies readonly ByteKind[];

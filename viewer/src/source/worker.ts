@@ -3,7 +3,8 @@
 
 import type { Engine } from './engine';
 import { tooLarge } from './fits';
-import type { Note, Question } from './generated/view';
+import type { Question } from './generated/questions';
+import type { Note } from './generated/server';
 import { documentWith } from './document';
 import type { Content, Reply, Request } from './messages';
 

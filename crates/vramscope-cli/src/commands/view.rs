@@ -10,11 +10,12 @@ use std::{fs, io};
 
 use anyhow::{Context as _, anyhow, bail};
 use vramscope::report::{Shown, bytes};
+use vramscope::session::{operators_fit, own_operators};
 use vramscope::trace::OperatorTrace;
 use vramscope::trace::ReadError;
 use vramscope::trace::formats::{ReadOptions, Reader, Recording};
+use vramscope::viewer::self_contained;
 use vramscope::viewer::{Library, OpenFile, PageFile, Server, SourceFolders, ViewError};
-use vramscope::viewer::{operators_fit, own_operators, self_contained};
 
 use crate::console::console;
 use crate::input;

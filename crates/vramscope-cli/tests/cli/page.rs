@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use vramscope::analysis::Cancel;
+use vramscope::session::{OpenRecording, Question};
 use vramscope::trace::formats;
-use vramscope::viewer::{OpenRecording, Question};
 
 use crate::data::{data, recordings};
 use crate::{json as command, root};

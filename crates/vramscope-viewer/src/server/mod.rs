@@ -30,7 +30,9 @@ use vramscope_http::{Guard, Limits};
 
 use crate::notes::PageQuery;
 use crate::page::{self, PageFile, self_contained};
-use crate::{Pace, Question, ViewError};
+use vramscope_session::{Pace, Question};
+
+use crate::ViewError;
 use guard::guard;
 pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
@@ -286,11 +288,11 @@ async fn page_of(State(library): State<Arc<Library>>, asked: Bytes) -> Result<Re
         open.push(library.file(file).await?.recording().await?);
     }
     let make = move || {
-        let traces: Vec<_> = open.iter().map(|open| open.operators()).collect();
+        let traces: Vec<_> = open.iter().map(|open| open.operator_trace()).collect();
         let files = open.iter().zip(&traces).map(|(open, trace)| PageFile {
-            name: open.session.name(),
-            recording: open.session.recording(),
-            operators: trace.as_ref().map(|open| (open.name.as_str(), &*open.trace)),
+            name: open.session().name(),
+            recording: open.session().recording(),
+            operators: trace.as_ref().map(|(name, trace)| (name.as_str(), &**trace)),
         });
         self_contained(&files.collect::<Vec<_>>(), &notes)
     };

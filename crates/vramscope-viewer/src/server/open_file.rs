@@ -13,7 +13,9 @@ use vramscope_analysis::Cancel;
 use vramscope_trace::OperatorTrace;
 use vramscope_trace::formats::Recording;
 
-use crate::{OpenRecording, Pace, ViewError};
+use vramscope_session::{OpenRecording, Pace, SessionError};
+
+use crate::ViewError;
 
 /// The number of answering threads per pace.
 const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];
@@ -72,7 +74,7 @@ impl OpenFile {
         let (name, trace) = (name.to_owned(), Arc::clone(trace));
         let job: Job = Box::new(move |open| drop(send.send(open.add_operators(&name, trace))));
         self.slow.send(job).map_err(|_| ViewError::Failed)?;
-        answered.blocking_recv().map_err(|_| ViewError::Failed)?
+        Ok(answered.blocking_recv().map_err(|_| ViewError::Failed)??)
     }
 
     /// The recording, for queries that also involve other files.
@@ -94,7 +96,7 @@ impl OpenFile {
     pub(crate) async fn ask<A: Send + 'static>(
         &self,
         pace: Pace,
-        answer: impl FnOnce(&OpenRecording, &Cancel) -> Result<A, ViewError> + Send + 'static,
+        answer: impl FnOnce(&OpenRecording, &Cancel) -> Result<A, SessionError> + Send + 'static,
     ) -> Result<A, ViewError> {
         let cancel = Cancel::default();
         let _cancel_on_drop = CancelOnDrop(cancel.clone());
@@ -110,7 +112,7 @@ impl OpenFile {
             Pace::Slow => &self.slow,
         };
         jobs.send(job).map_err(|_| ViewError::Failed)?;
-        answered.await.map_err(|_| ViewError::Failed)?
+        Ok(answered.await.map_err(|_| ViewError::Failed)??)
     }
 }
 
@@ -190,7 +192,7 @@ mod tests {
         }
         for _ in 0..20 {
             let failed = runtime
-                .block_on(file.ask(Pace::Quick, |_, _| -> Result<(), ViewError> { panic!("a fault") }));
+                .block_on(file.ask(Pace::Quick, |_, _| -> Result<(), SessionError> { panic!("a fault") }));
             assert!(matches!(failed, Err(ViewError::Failed)));
         }
         assert_eq!(runtime.block_on(file.ask(Pace::Quick, |_, _| Ok(7))).unwrap(), 7);

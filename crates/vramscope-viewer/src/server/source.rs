@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use vramscope_files::Dir;
 
 /// Requests the text of a frame's source file.
-#[cfg(feature = "server")]
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct SourceQuery {
@@ -23,7 +22,6 @@ pub(crate) struct SourceQuery {
 }
 
 /// The source file of a frame, from the folders of `--source`.
-#[cfg(feature = "server")]
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Source {
@@ -40,7 +38,6 @@ pub(crate) struct Source {
 }
 
 /// A file that matches a recorded path.
-#[cfg(feature = "server")]
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct SourceFile {

@@ -124,7 +124,7 @@ pub(super) async fn answer(
     let mut open = Vec::new();
     for (position, file) in library.all().await.into_iter().enumerate() {
         if let Some(file) = file {
-            open.push((position, Arc::clone(&file.recording().await?.session)));
+            open.push((position, Arc::clone(file.recording().await?.session())));
         }
     }
     let cancel = Cancel::default();

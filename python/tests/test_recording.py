@@ -32,6 +32,19 @@ def oom() -> vramscope.Recording:
     return vramscope.read(EXAMPLES / "oom.pickle")
 
 
+def test_questions_of_the_page(oom: vramscope.Recording):
+    events = oom.ask("events", first=0, count=3)
+    assert {len(column) for column in events.values() if isinstance(column, list)} == {3}
+    live = oom.ask("live", moment=2061, by="line", calls="own", inverted=False, zoom=[], transforms=[])
+    assert live["bytes"] > 0
+    both = oom.ask("comparison", other=vramscope.read(EXAMPLES / "leak.pickle"))
+    assert both["device"]["same"] is False
+    with pytest.raises(ValueError, match="no moment 5000"):
+        oom.ask("layout", moment=5000)
+    with pytest.raises(ValueError, match="unknown variant `weather`"):
+        oom.ask("weather")
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
 def test_answers_are_those_of_the_command(file: Path):
     recording = vramscope.read(str(file))

@@ -74,6 +74,15 @@ class Recording:
     def allocations(self) -> Table: ...
     @property
     def segments(self) -> Table: ...
+    def ask(
+        self,
+        question: str,
+        *,
+        device: int | None = None,
+        other: Recording | None = None,
+        other_device: int | None = None,
+        **arguments: object,
+    ) -> Any: ...
     def info(self) -> answers.Info: ...
     @overload
     def report(

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use vramscope::fit::{FitJson, ListedGpu, RunJson};
 use vramscope::fleet::FleetJson;
 use vramscope::report::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, SamplesJson, SpanJson};
+use vramscope::session::Question;
 use vramscope_testing::committed;
 
 use crate::commands::dump::DumpJson;
@@ -29,6 +30,16 @@ fn generator() -> SchemaGenerator {
 
 fn schema<T: JsonSchema>() -> Schema {
     generator().into_root_schema_for::<T>()
+}
+
+#[test]
+fn every_question_is_in_the_book() {
+    let schema = serde_json::to_value(schemars::schema_for!(Question)).unwrap();
+    let book = std::fs::read_to_string("../../docs/mcp.md").unwrap();
+    for question in schema["oneOf"].as_array().unwrap() {
+        let name = question["properties"]["question"]["const"].as_str().unwrap();
+        assert!(book.contains(&format!("| `{name}` |")), "docs/mcp.md does not have {name}");
+    }
 }
 
 #[test]
@@ -53,6 +64,7 @@ fn the_schema_of_each_output_is_committed() {
         ("fleet", schema::<FleetJson<'_>>()),
         ("top", schema::<TopJson>()),
         ("monitor", schema::<MonitorJson>()),
+        ("question", schemars::schema_for!(Question)),
     ];
     for (name, schema) in schemas {
         // The documentation of public structs says `None`.

@@ -86,7 +86,7 @@ impl Recording {
 
     /// Answers a question of the page, such as `"live"` or `"allocations"`, with its arguments. Columns are lists.
     ///
-    /// `docs/python/recordings.md` lists the questions. `other` is the recording that a comparison refers to, `other_device` its device.
+    /// `docs/mcp.md` lists the questions. `other` is the recording that a comparison refers to, `other_device` its device.
     #[pyo3(signature = (question, *, device=None, other=None, other_device=None, **arguments))]
     fn ask<'py>(
         &self,

@@ -24,7 +24,7 @@
 //! # Modules
 //! - `session`: the open recording: its devices, frames and histories.
 //! - `requests`: one file for each question: the request, its rules, and the answer.
-//! - `questions`: the questions of the page, one file for each.
+//! - `questions`: the questions of the page, one file for each. Their answers are binary for the page, and JSON for others.
 //! - `values`: sizes, groupings, GPUs and other values of requests, parsed from text.
 //! - `error`: why a request fails.
 //! - `typescript`: generates the TypeScript types and tables with which the page reads answers.

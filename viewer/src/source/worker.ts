@@ -25,7 +25,7 @@ declare global {
   var carried: Carried | undefined;
 }
 
-/** Questions about the whole recording, as in `Question::pace` (crates/vramscope-viewer/src/questions.rs). */
+/** Questions about the whole recording, as in `Question::pace` (crates/vramscope-session/src/questions/mod.rs). */
 const isSlow = ({ question }: Question) => ['report', 'replay', 'comparison', 'marked'].includes(question);
 
 /** Milliseconds after which an idle worker frees its memory, if another worker has the same files. */

@@ -1,4 +1,15 @@
-//! The queries of the page about an open recording. A server and the engine in a browser accept the same queries.
+//! The questions of the page about an open recording. The server, the engine in a browser, MCP and Python ask them.
+//!
+//! Each question has its own file: the query, the answer, and the computation. Tests write the page's types from these structs.
+//!
+//! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
+//!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
+//! - `columns`: columns of numbers in answers, and their conversion to JSON.
+//! - `picture`: the timeline in a window. `search`: allocations that match, by `conditions`. `held`: live allocations at a moment, in
+//!   groups and as a tree, changed by `transforms`.
+//! - `spent`: the memory that an interval allocated, freed and retained. `parting`: the first difference between two intervals.
+//! - `what_if`: other settings, other devices, and changes to the program.
+//! - `operators`: the operators and kernels of a trace beside the recording; `lanes` has their rows.
 
 mod about;
 mod advice;

@@ -1,5 +1,5 @@
 //! Tables of names. Answers refer to their entries by position; the page has the same tables
-//! (`viewer/src/source/generated/view.ts`).
+//! (`viewer/src/source/generated/questions.ts`).
 
 use vramscope_analysis::{Code, Origin};
 use vramscope_trace::{Action, Category, SegmentKind};

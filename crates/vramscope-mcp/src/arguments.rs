@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use rmcp::model::JsonObject;
-use schemars::{JsonSchema, schema_for};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -82,8 +82,67 @@ pub(super) struct Asked {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ask {
-    /// Its name, and its arguments.
-    pub(super) ask: Question,
+    /// The name of the question, and its arguments. An error lists the arguments of a question.
+    #[schemars(schema_with = "questions_schema")]
+    pub(super) ask: JsonObject,
+}
+
+impl Ask {
+    /// The question.
+    ///
+    /// # Errors
+    /// The name or an argument is invalid; the error lists the arguments of the question.
+    pub(super) fn question(self) -> anyhow::Result<Question> {
+        let name = self.ask.get("question").and_then(Value::as_str).unwrap_or_default().to_owned();
+        parsed(self.ask).map_err(|why| match arguments_of(&name) {
+            Some(arguments) => anyhow!("{why}; arguments of {name}: {arguments}"),
+            None => why,
+        })
+    }
+}
+
+/// The questions in their schema, each with its name.
+fn questions() -> Vec<(String, Value)> {
+    let schema = Value::from(schema_for!(Question));
+    let all = schema["oneOf"].as_array().cloned().unwrap_or_default();
+    let named = all.into_iter().filter_map(|mut question| {
+        let name = question["properties"]["question"]["const"].as_str()?.to_owned();
+        // A query of its own type is a reference to its definition.
+        if let Some(reference) = question["$ref"].as_str() {
+            let properties = schema.pointer(reference.trim_start_matches('#'));
+            question["arguments"] = properties.cloned().unwrap_or_default();
+        } else {
+            question["arguments"] = question.clone();
+        }
+        Some((name, question))
+    });
+    named.collect()
+}
+
+/// The names of the arguments of a question; those in parentheses may be left out.
+fn arguments_of(name: &str) -> Option<String> {
+    let (_, question) = questions().into_iter().find(|(known, _)| known == name)?;
+    let arguments = &question["arguments"];
+    let required: Vec<&str> = arguments["required"].as_array()?.iter().filter_map(Value::as_str).collect();
+    let names = arguments["properties"].as_object()?.keys().filter(|name| *name != "question");
+    let listed: Vec<String> = names
+        .map(|name| if required.contains(&name.as_str()) { name.clone() } else { format!("({name})") })
+        .collect();
+    Some(if listed.is_empty() { "none".to_owned() } else { listed.join(", ") })
+}
+
+/// A short schema: the schema of all questions is too long for a list of tools.
+fn questions_schema(_: &mut SchemaGenerator) -> Schema {
+    let lines = questions().into_iter().map(|(name, question)| {
+        let arguments = arguments_of(&name).unwrap_or_default();
+        format!("{name}: {} Arguments: {arguments}.", question["description"].as_str().unwrap_or_default())
+    });
+    let names: Vec<String> = questions().into_iter().map(|(name, _)| name).collect();
+    json_schema!({
+        "type": "object",
+        "required": ["question"],
+        "properties": { "question": { "enum": names, "description": lines.collect::<Vec<_>>().join("\n") } },
+    })
 }
 
 /// A recording and its baseline.

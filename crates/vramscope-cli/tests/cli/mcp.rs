@@ -168,7 +168,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         assert!(info.instructions.as_ref().unwrap().contains("Start with `open`"));
         let tools = client.list_all_tools().await.unwrap();
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-        assert_eq!(names, ["open", "summary", "holders", "at", "diff", "replay", "leaks", "check"]);
+        assert_eq!(names, ["open", "summary", "holders", "at", "diff", "replay", "leaks", "check", "ask"]);
         let mut schemas = HashMap::new();
         for tool in &tools {
             assert!(tool.description.as_ref().unwrap().len() > 100, "{}", tool.name);
@@ -257,6 +257,19 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let leaks = answer(&client, "leaks", json!({"recording": "r2", "frames": 100})).await;
         fits(&schemas["leaks"], &leaks, "leaks");
         assert_eq!(leaks["leaks"], printed(&["report", leak])["devices"][0]["leaks"]);
+
+        let events = json!({"recording": "r1", "ask": {"question": "events", "first": 0, "count": 3}});
+        let events = answer(&client, "ask", events).await;
+        fits(&schemas["ask"], &events, "ask");
+        assert_eq!(events["answer"]["first"], 0);
+        let comparison = json!({"question": "comparison", "other_file": 0, "other_device": 0});
+        let comparison =
+            answer(&client, "ask", json!({"recording": "r1", "other": "r2", "ask": comparison})).await;
+        assert!(!comparison["answer"]["changes"].as_array().unwrap().is_empty());
+        let refused = call(&client, "ask", json!({"recording": "r1", "ask": {"question": "layout"}})).await;
+        assert_eq!(refused.is_error, Some(true));
+        let line = &refused.content[0].as_text().unwrap().text;
+        assert!(line.ends_with("missing field `moment`; arguments of layout: moment"), "{line}");
 
         let refused = call(&client, "open", json!({"path": "/etc/passwd"})).await;
         assert_eq!(refused.is_error, Some(true));

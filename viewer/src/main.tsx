@@ -7,7 +7,7 @@ import { askedOf } from './source/questions';
 import { server } from './source/server';
 import { workers } from './source/worker';
 import { start } from './state/address';
-import { isOfRanks } from './state/opened';
+import { isOfRanks } from './state/files';
 import { trouble } from './state/trouble';
 import { followTheme } from './style/theme';
 import { reason } from './text/reason';

@@ -81,10 +81,11 @@ pub use known::{BudgetStatus, KnownBytes, Unknown};
 pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMemory};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{
-    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, DynamicLine, EndBlock, Failure,
-    Fit, FitReplay, FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, PlanReplay, PlanSource,
-    Recommended, Recorded, RecordedPlan, Replay, ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions,
-    Reproduction, Setting, SettingChange, StepPlan, Tried, fit_on_device, fit_on_gpus,
+    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, DynamicLine, EndBlock, Failure, Fit,
+    FitReplay, FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, PlanReplay, PlanSource,
+    Recommended, Recorded, RecordedPlan, Replay, ReplayDevice, ReplayDifference, ReplayError,
+    ReplayLimitation, ReplayOptions, Reproduction, Setting, SettingChange, StepPlan, Tried, fit_on_device,
+    fit_on_gpus,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};
@@ -93,7 +94,8 @@ pub use steps::{
 };
 pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
 pub use timeline::{
-    Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Parting, Picture, PictureWindow, Span, Timeline, View,
+    Axis, Bands, ByteKind, FirstDifference, LARGEST_SIDE, NO_COLUMN, Picture, PictureWindow, Span, Timeline,
+    View,
 };
 pub use vramscope_basics::Cancel;
 pub use vramscope_engine::{Plan, PlanUse, PlannedRequest, Served};

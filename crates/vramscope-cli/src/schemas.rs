@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 use vramscope::fit::{FitJson, ListedGpu, RunJson};
 use vramscope::fleet::FleetJson;
-use vramscope::report::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, SamplesJson, SpanJson};
+use vramscope::report::{CheckJson, DiffJson, InfoJson, IntervalJson, ReplayJson, ReportJson, SamplesJson};
 use vramscope::session::Question;
 use vramscope_testing::committed;
 
@@ -46,7 +46,7 @@ fn every_question_is_in_the_book() {
 fn the_schema_of_each_output_is_committed() {
     let schemas = [
         ("report", schema::<ReportJson>()),
-        ("report-range", schema::<SpanJson>()),
+        ("report-range", schema::<IntervalJson>()),
         ("report-samples", schema::<SamplesJson>()),
         ("check", schema::<CheckJson>()),
         ("diff", schema::<DiffJson>()),
@@ -117,7 +117,7 @@ const OPTIONAL_NUMBERS: &str = "One number for each of two recordings; None if u
 fn python_s_types_are_those_of_the_answers() {
     let mut all = generator();
     all.subschema_for::<ReportJson>();
-    all.subschema_for::<SpanJson>();
+    all.subschema_for::<IntervalJson>();
     all.subschema_for::<CheckJson>();
     all.subschema_for::<DiffJson>();
     all.subschema_for::<ReplayJson>();

@@ -173,7 +173,8 @@ struct SummaryJson<'f> {
     /// Whether the oldest events were probably dropped, so that the peak may have been higher.
     events_dropped: bool,
     /// The limitations of the numbers, one sentence each.
-    doubts: Vec<String>,
+    #[serde(rename = "doubts")]
+    limitations: Vec<String>,
     /// Contents of the file that were not used.
     notices: Vec<String>,
 }
@@ -208,7 +209,7 @@ impl<'f> SummaryJson<'f> {
             program: &summary.program,
             is_exact: summary.is_exact(),
             events_dropped: summary.events_dropped(),
-            doubts: summary.doubts(advice),
+            limitations: summary.limitations(advice),
             notices: summary.notices.to_string().lines().map(str::to_owned).collect(),
         }
     }

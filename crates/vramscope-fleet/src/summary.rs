@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{BestSetting, Quality, Recorder, Remedy};
 use vramscope_report::out_of_memory::{MainCause, changes_after_oom};
-use vramscope_report::{Advice, Trust};
+use vramscope_report::{Advice, Confidence};
 use vramscope_trace::Notices;
 
 /// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
@@ -278,9 +278,9 @@ impl RankSummary {
 
     /// Returns the limitations of the numbers, one sentence each.
     #[must_use]
-    pub fn doubts(&self, advice: &Advice) -> Vec<String> {
-        let trust = Trust::of(&self.quality, self.overflowed, self.recorder, advice);
-        trust.dropped.into_iter().chain(trust.doubts).collect()
+    pub fn limitations(&self, advice: &Advice) -> Vec<String> {
+        let confidence = Confidence::of(&self.quality, self.overflowed, self.recorder, advice);
+        confidence.dropped.into_iter().chain(confidence.limitations).collect()
     }
 
     /// Returns the part of its [`Course`] with the first out-of-memory failure; `None` without a failure, or if its time is unknown.
@@ -358,7 +358,7 @@ mod tests {
     /// Returns all sentences that outputs make from a summary.
     fn sentences(summary: &RankSummary) -> Vec<String> {
         let advice = Advice::default();
-        let mut all = summary.doubts(&advice);
+        let mut all = summary.limitations(&advice);
         all.extend(summary.notices.to_string().lines().map(str::to_owned));
         all.extend(summary.oom.as_ref().map(Oom::verdict));
         all.extend(summary.oom.as_ref().and_then(|oom| oom.changes(&advice)));

@@ -39,7 +39,7 @@ pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
     page.card();
     page.mixed();
     page.unread();
-    page.trust();
+    page.confidence();
     out
 }
 
@@ -323,9 +323,9 @@ impl Page<'_, '_> {
         }
     }
 
-    fn trust(&mut self) {
+    fn confidence(&mut self) {
         let fleet = self.fleet;
-        let doubts = [
+        let limitations = [
             (&fleet.peaks_not_known, "not all events were recorded, so the peak may have been another"),
             (&fleet.not_exact, "sizes are partly inferred; `vramscope report` of the recording shows why"),
             (
@@ -333,11 +333,11 @@ impl Page<'_, '_> {
                 "several devices were used; only the one with the highest peak is included",
             ),
         ];
-        if doubts.iter().all(|(those, _)| those.is_empty()) {
+        if limitations.iter().all(|(those, _)| those.is_empty()) {
             return;
         }
         self.lines.heading("Limitations of these numbers");
-        for (those, why) in doubts {
+        for (those, why) in limitations {
             if !those.is_empty() {
                 let who =
                     if those.len() == fleet.read_count { "every rank".to_owned() } else { ranks(those) };

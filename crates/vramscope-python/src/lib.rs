@@ -57,7 +57,7 @@
 //! - `files`: output files for the package's Python code (`python/vramscope/_files.py`).
 //! - `flight_recorder`: bundles of the Python profiler, written by `vramscope-profiler`.
 //! - `line_profile`: memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
-//! - `purposes`: records the category of each allocation of a PyTorch program, with hooks.
+//! - `categories`: records the category of each allocation of a PyTorch program, with hooks.
 //! - `reading`: reads recordings that the user names.
 //! - `size`: parses and formats sizes as the command does.
 //! - `virtual_pool`: CuPy's pool without CuPy and without a GPU.
@@ -67,6 +67,7 @@ mod answers;
 mod arguments;
 mod call_totals;
 mod call_tree;
+mod categories;
 mod command;
 mod error;
 mod event_log;
@@ -81,7 +82,6 @@ mod open_recording;
 mod phantom;
 mod pool_history;
 mod profiler;
-mod purposes;
 mod reading;
 mod recording;
 mod size;
@@ -101,6 +101,8 @@ mod _native {
     use super::alerts::Alerts;
     #[pymodule_export]
     use super::call_totals::CallTotals;
+    #[pymodule_export]
+    use super::categories::Purposes;
     #[pymodule_export]
     use super::command::{main, names_another_format};
     #[pymodule_export]
@@ -126,8 +128,6 @@ mod _native {
         FunctionLeaks, check_saved_results, function_table, hidden_memory, host_device_memory, nvml_devices,
         out_of_memory_words, resident_memory,
     };
-    #[pymodule_export]
-    use super::purposes::Purposes;
     #[pymodule_export]
     use super::recording::{Recording, read};
     #[pymodule_export]

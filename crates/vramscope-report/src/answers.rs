@@ -34,7 +34,7 @@ pub struct Answers<'r> {
 
 /// A recording and the answers about a range of its events.
 #[derive(Debug, Clone)]
-pub struct SpanAnswers<'r> {
+pub struct IntervalAnswers<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
     /// The recording.

@@ -7,7 +7,7 @@ use vramscope_analysis::{
 };
 use vramscope_basics::units::{bytes, count};
 
-use crate::answers::SpanAnswers;
+use crate::answers::IntervalAnswers;
 use crate::fit::fit;
 use crate::json::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::{Names, first_upper};
@@ -19,7 +19,7 @@ use crate::text::page::{Page, TextOptions};
 /// The output of `vramscope report --at A..B --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Interval"))]
-pub struct SpanJson {
+pub struct IntervalJson {
     file: String,
     format: &'static str,
     devices: Vec<SpanDeviceJson>,
@@ -109,9 +109,9 @@ impl SpentJson {
     }
 }
 
-impl SpanJson {
+impl IntervalJson {
     /// The output for `answers`; `top` limits the groups if the user asked for a limit.
-    pub fn new(answers: &SpanAnswers<'_>) -> Self {
+    pub fn new(answers: &IntervalAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
         let builder = Builder::new(names, answers.top);
         Self {
@@ -162,7 +162,7 @@ impl Builder<'_> {
 }
 
 /// The report of a range of events as text with ANSI styles.
-pub fn span_report(answers: &SpanAnswers<'_>, options: TextOptions) -> String {
+pub fn interval_report(answers: &IntervalAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
     let all = answers.devices.iter().map(|d| d.events).sum();
@@ -174,7 +174,7 @@ pub fn span_report(answers: &SpanAnswers<'_>, options: TextOptions) -> String {
 }
 
 impl Page<'_> {
-    fn span(&mut self, answers: &SpanAnswers<'_>, s: &IntervalSummary) {
+    fn span(&mut self, answers: &IntervalAnswers<'_>, s: &IntervalSummary) {
         if answers.devices.len() > 1 {
             let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
             let name = self.names.device(s.device);

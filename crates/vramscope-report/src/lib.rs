@@ -30,12 +30,14 @@ mod text;
 mod typescript;
 
 pub use advice::Advice;
-pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers, SampleAnswers, SpanAnswers};
+pub use answers::{
+    Answers, CheckAnswers, Compared, DiffAnswers, IntervalAnswers, ReplayAnswers, SampleAnswers,
+};
 pub use check::{CheckJson, check, harmless_xml, junit};
 pub use diff::{DiffJson, DifferenceJson, changes, diff};
 pub use fit::{fit, fit_end};
 pub use info::{InfoJson, info};
-pub use interval::{SpanJson, span_report};
+pub use interval::{IntervalJson, interval_report};
 pub use json::{write_json, write_json_line};
 pub use names::Names;
 pub use replay::{ReplayJson, replay, sentences as replay_sentences};
@@ -43,7 +45,7 @@ pub use report::allocator_findings::FindingText;
 pub use report::categories::because;
 pub use report::holders::HoldersJson;
 pub use report::leaks::LeaksJson;
-pub use report::limitations::{ReplayTrust, Trust, not_followed};
+pub use report::limitations::{Confidence, ReplayConfidence, not_followed};
 pub use report::out_of_memory::{OomInBrief, oom_in_brief};
 pub use report::private_pools::{graph_captures, private_pool, serving_parts};
 pub use report::{ReportJson, SectionText, estimates, idle, out_of_memory, report, sections, steps};

@@ -7,7 +7,7 @@ import { onlyQuery, query } from '../search/found';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';
 import { device, file } from '../state/place';
-import { span } from '../state/span';
+import { interval } from '../state/interval';
 import { current, source } from '../state/recordings';
 import { stacked } from '../state/window';
 
@@ -15,7 +15,7 @@ import { stacked } from '../state/window';
 const MOST = 12;
 
 /** The first and last moment that the legend covers. */
-const asks = computed(() => (span.value ?? [shownMoment.value, shownMoment.value]).join(' '));
+const asks = computed(() => (interval.value ?? [shownMoment.value, shownMoment.value]).join(' '));
 const restedMoments = rested(asks, 80);
 
 /** The legend's entries and their grouping; null until known, and if each allocation has its own color. */

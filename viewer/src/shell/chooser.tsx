@@ -1,6 +1,6 @@
 // Chooses the shown file and device, and closes files.
 
-import { choose, closeShown } from '../state/open';
+import { choose, closeShown } from '../state/choice';
 import { device, file } from '../state/place';
 import { current, recording, recordings } from '../state/recordings';
 import { endOf } from '../text/labels';

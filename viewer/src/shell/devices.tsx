@@ -2,8 +2,8 @@
 
 import { useAnswer } from '../parts/answer';
 import type { Device } from '../source/source';
-import { choose } from '../state/open';
-import { firstFailure } from '../state/opened';
+import { choose } from '../state/choice';
+import { firstFailure } from '../state/files';
 import { device as shown, file } from '../state/place';
 import { recording, source } from '../state/recordings';
 import { bytes, deviceName } from '../text/units';

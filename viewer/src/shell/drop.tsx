@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { recording, recordings } from '../state/recordings';
-import { openFiles } from './opening';
+import { openFiles } from './open-files';
 
 const dragged = signal(false);
 

@@ -1,6 +1,6 @@
 // Example recordings of a site, listed in its page (site/build.mjs).
 
-import { openFiles } from './opening';
+import { openFiles } from './open-files';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 

@@ -8,7 +8,7 @@ import { clearOperator, operator } from '../state/operators';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
-import { beginSpan, endSpan, span } from '../state/span';
+import { beginSpan, endSpan, interval } from '../state/interval';
 import { nextPhase } from '../state/phases';
 import { nextStep } from '../state/steps';
 import { walkBlocks } from '../timeline/walk';
@@ -127,7 +127,7 @@ function steer(key: string, isFar: boolean): void {
 
 function zoomToChoice(): void {
   if (selected.value !== null) zoomToSelected();
-  else if (span.value) showBetween(span.value);
+  else if (interval.value) showBetween(interval.value);
 }
 
 function writeNote(): void {
@@ -138,7 +138,7 @@ function writeNote(): void {
 function clear(): void {
   if (selected.value !== null) selected.value = null;
   else if (operator.value !== null) clearOperator();
-  else if (span.value !== null) span.value = null;
+  else if (interval.value !== null) interval.value = null;
   else search.value = '';
 }
 

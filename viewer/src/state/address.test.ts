@@ -9,7 +9,7 @@ const device = {
   origin_us: null,
   duration_us: null,
   peaks: { allocated: { bytes: 8, moment: 7 } },
-  marks: [] as Device['marks'],
+  markers: [] as Device['markers'],
 } as Device;
 const recordings = [{ devices: [device, device] }, { devices: [device] }] as Recording[];
 const source = (over: Partial<Source> = {}) => ({ recordings: async () => recordings, ...over }) as Source;
@@ -34,7 +34,7 @@ async function page(hash: string, of = source()) {
     ...(await import('./address')),
     ...(await import('./compared')),
     ...(await import('./moment')),
-    ...(await import('./open')),
+    ...(await import('./choice')),
     ...(await import('./place')),
     ...(await import('./recordings')),
     ...(await import('./replay')),

@@ -1,17 +1,17 @@
 // The comparison of two recordings: the other recording, and the compared parts.
 
 import { computed } from '@preact/signals';
-import { kept, keptOfDevice, oneOf, wholeNumber, twoWholeNumbers, type AddressForm } from './kept';
+import { inAddress, inAddressOfDevice, oneOf, wholeNumber, twoWholeNumbers, type AddressForm } from './in-address';
 
 /** The file and device to compare with, as positions; null: the first other one. */
-export const other = kept('other', twoWholeNumbers, null);
+export const other = inAddress('other', twoWholeNumbers, null);
 /** The moment of that recording; null: its peak of allocated bytes. */
-export const otherMoment = keptOfDevice('othermoment', wholeNumber, null);
+export const otherMoment = inAddressOfDevice('othermoment', wholeNumber, null);
 
 /** The ways to compare groups: each at its own peak in the compared part, or all at one moment of each recording. */
 export const WAYS = ['highest', 'moments'] as const;
 export type Way = (typeof WAYS)[number];
-export const chosenWay = kept('way', oneOf(WAYS), null);
+export const chosenWay = inAddress('way', oneOf(WAYS), null);
 export const way = computed<Way>(() => chosenWay.value ?? (otherMoment.value === null ? 'highest' : 'moments'));
 
 /** A step of each recording, or a run of a region of each. */
@@ -32,4 +32,4 @@ const partForm: AddressForm<Part> = {
 };
 
 /** The part of both recordings in which group peaks are compared; null: all of both. */
-export const part = kept('part', partForm, null);
+export const part = inAddress('part', partForm, null);

@@ -1,12 +1,12 @@
 // Links that open a frame's file in an editor.
 
-import { isText, stored } from './stored';
+import { isText, inBrowser } from './in-browser';
 
 /** The address of a line in Visual Studio Code. Other editors have similar ones: `idea://open?file={file}&line={line}`. */
 export const DEFAULT_EDITOR = 'vscode://file{file}:{line}';
 
 /** The address that opens `{file}` at `{line}`; empty: no links. */
-export const editor = stored('editor', (value) => (isText(value) && value.length < 500 ? value : undefined), DEFAULT_EDITOR);
+export const editor = inBrowser('editor', (value) => (isText(value) && value.length < 500 ? value : undefined), DEFAULT_EDITOR);
 
 /** Returns the address that opens a line; null for a file without an absolute path, and without a usable address. */
 export function editorLink(template: string, file: string, line: number): string | null {

@@ -2,7 +2,7 @@
 
 import { computed } from '@preact/signals';
 import type { By, CallsOf, Device } from '../source/source';
-import { flag, kept, keptOfDevice, oneOf, type AddressForm } from './kept';
+import { flag, inAddress, inAddressOfDevice, oneOf, type AddressForm } from './in-address';
 import { current } from './recordings';
 
 /** The color choices: a grouping, or a color per allocation. */
@@ -22,7 +22,7 @@ export const COLORS = [
 ] as const satisfies readonly (By | 'allocation')[];
 export type ColorBy = (typeof COLORS)[number];
 /** The choice; null: by category if known. */
-export const chosenColor = kept('color', oneOf(COLORS), null);
+export const chosenColor = inAddress('color', oneOf(COLORS), null);
 
 /** Whether any memory has a known category. */
 export const tellsCategories = (device: Pick<Device, 'purposes'> | null): boolean =>
@@ -45,20 +45,20 @@ export const GROUPS = [
   'pool',
   'size',
 ] as const satisfies readonly By[];
-export const groupBy = kept('by', oneOf(GROUPS), 'line');
+export const groupBy = inAddress('by', oneOf(GROUPS), 'line');
 
 /** The frames that make nodes of the call tree. */
 export const CALLS = ['own', 'python', 'all'] as const satisfies readonly CallsOf[];
-export const callsOf = kept('calls', oneOf(CALLS), 'own');
+export const callsOf = inAddress('calls', oneOf(CALLS), 'own');
 const stepsForm: AddressForm<readonly number[]> = {
   read: (text) => (/^-?\d{1,9}(\.-?\d{1,9}){0,999}$/.test(text) ? text.split('.').map(Number) : undefined),
   write: (steps) => steps.join('.'),
 };
 /** The zoomed node of the call tree, as steps from its root: the tables have its allocations alone. Null: the root. */
-export const callZoom = keptOfDevice('calltree', stepsForm, null);
+export const callZoom = inAddressOfDevice('calltree', stepsForm, null);
 
 /** The form of the call tree. */
-export const callTreeAs = kept('tree', oneOf(['flame', 'table']), 'flame');
+export const callTreeAs = inAddress('tree', oneOf(['flame', 'table']), 'flame');
 
 /** Whether the call tree starts at the innermost calls. */
-export const isInverted = kept('inverted', flag, false);
+export const isInverted = inAddress('inverted', flag, false);

@@ -1,4 +1,4 @@
-import { keptOfDevice, wholeNumber } from './kept';
+import { inAddressOfDevice, wholeNumber } from './in-address';
 
 /** The address of the free block chosen in the State view; null: none. */
-export const hole = keptOfDevice('hole', wholeNumber, null);
+export const hole = inAddressOfDevice('hole', wholeNumber, null);

@@ -3,13 +3,13 @@
 import { batch, computed, signal } from '@preact/signals';
 import { clamped, panned, zoomed, type Range } from '../numbers/scale';
 import { newest } from '../source/newest';
-import type { Mark, Place, Query } from '../source/source';
+import type { Marker, Place, Query } from '../source/source';
 import { reason } from '../text/reason';
 import { moment, shownMoment } from './moment';
 import { device, file, scope } from './place';
 import { current, source } from './recordings';
 import { selected } from './selection';
-import { span } from './span';
+import { interval } from './interval';
 import { trouble } from './trouble';
 import { axis, range, shownRange, byteRange, stacked, whole } from './window';
 
@@ -109,7 +109,7 @@ const showing = <T>(shown: () => string, show: (answer: T) => void) => {
   };
 };
 const showMoment = showing(() => [scope.value, axis.value, moment.value].join(), bringIntoView);
-const showEvents = showing(() => [scope.value, axis.value, span.value].join(), showSelected);
+const showEvents = showing(() => [scope.value, axis.value, interval.value].join(), showSelected);
 const showPlace = showing(() => [scope.value, axis.value, selected.value].join(), zoomTo);
 
 /** The part shown around an allocation on each side, as a fraction of its lifetime. */
@@ -156,12 +156,12 @@ export function showBetween([from, to]: Range): void {
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);
 
-/** Returns the moment right after a mark's event. */
-export const momentOf = (mark: Mark) => mark.event + 1;
+/** Returns the moment right after a marker's event. */
+export const momentOf = (marker: Marker) => marker.event + 1;
 
 export function jumpToMark(step: 1 | -1): void {
   const at = shownMoment.value;
-  const moments = (current.value?.marks ?? []).map(momentOf).sort((a, b) => a - b);
+  const moments = (current.value?.markers ?? []).map(momentOf).sort((a, b) => a - b);
   const next = step > 0 ? moments.find((m) => m > at) : moments.findLast((m) => m < at);
   if (next !== undefined) chooseMoment(next);
 }

@@ -3,12 +3,12 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { Range } from '../numbers/scale';
 import type { Note } from '../source/source';
-import { kept, type AddressForm } from './kept';
+import { inAddress, type AddressForm } from './in-address';
 import { shownMoment } from './moment';
 import { chooseMoment, showBetween } from './moves';
 import { device, file, scope } from './place';
 import { current, ofCurrent, recordings, source } from './recordings';
-import { chooseSpan, span } from './span';
+import { chooseInterval, interval } from './interval';
 
 /** The most notes over all devices, and the most characters per note. */
 export const MOST_NOTES = 100;
@@ -37,7 +37,7 @@ export const noteLines: AddressForm<readonly Note[]> = {
 /** The notes embedded in the page; those in its address have precedence. */
 const carried = noteLines.read(noteLines.write(globalThis.carried?.notes ?? [])) ?? [];
 
-export const notes = kept<readonly Note[], readonly Note[]>('notes', noteLines, carried);
+export const notes = inAddress<readonly Note[], readonly Note[]>('notes', noteLines, carried);
 
 /** Without notes the address needs no entry, except to record that the page's embedded notes were deleted. */
 const setNotes = (to: readonly Note[]) => (notes.value = to.length === 0 && carried.length === 0 ? carried : to);
@@ -64,7 +64,7 @@ export function typeNote(text: string): void {
 /** The moments of the note being written, or of a new one. */
 export const notedMoments = computed<Range>(() => {
   const old = writing.value?.old;
-  return old ? [old.from, old.to] : (span.value ?? [shownMoment.value, shownMoment.value]);
+  return old ? [old.from, old.to] : (interval.value ?? [shownMoment.value, shownMoment.value]);
 });
 
 /** Saves the note being written; a note without text is deleted. */
@@ -86,10 +86,10 @@ export const deleteNote = (deleted: Note) => setNotes(notes.value.filter((note) 
 /** Shows the part of the recording that a note is on, and chooses it. */
 export function showNote({ from, to }: Note): void {
   if (from === to) {
-    span.value = null;
+    interval.value = null;
     chooseMoment(from);
   } else {
-    chooseSpan([from, to]);
+    chooseInterval([from, to]);
     showBetween([from, to]);
   }
 }

@@ -4,11 +4,11 @@ import { batch, computed, effect, signal } from '@preact/signals';
 import type { OperatorFacts } from '../source/source';
 import { reason } from '../text/reason';
 import { asked } from './asked';
-import { keptOfDevice, kept, twoWholeNumbers, unless } from './kept';
+import { inAddressOfDevice, inAddress, twoWholeNumbers, unless } from './in-address';
 import { showSelected } from './moves';
 import { device, file, view } from './place';
 import { current, source } from './recordings';
-import { chooseSpan, span } from './span';
+import { chooseInterval, interval } from './interval';
 import { selected } from './selection';
 import { trouble } from './trouble';
 import { axis } from './window';
@@ -26,10 +26,10 @@ export const operatorLanes = asked(() => {
 });
 
 /** Whether the lanes are shown. */
-export const showsOperators = kept('operators', unless('hidden'), true);
+export const showsOperators = inAddress('operators', unless('hidden'), true);
 
 /** The chosen operator: its lane, and its index there. */
-export const operator = keptOfDevice('operator', twoWholeNumbers, null);
+export const operator = inAddressOfDevice('operator', twoWholeNumbers, null);
 
 const factsOf = ([lane, at]: readonly [number, number]) =>
   source.ask(file.value, device.value, { question: 'operator', lane, span: at });
@@ -48,7 +48,7 @@ export const operatorFacts = computed(() => (told.value && told.value.of === ope
 effect(() => {
   const facts = operatorFacts.value;
   if (!facts) return;
-  const isOwn = span.value ? span.value[0] === facts.from && span.value[1] === facts.to : facts.from === facts.to;
+  const isOwn = interval.value ? interval.value[0] === facts.from && interval.value[1] === facts.to : facts.from === facts.to;
   if (!isOwn) operator.value = null;
 });
 
@@ -74,7 +74,7 @@ export async function chooseOperator(lane: number, at: number, zooms = false): P
     batch(() => {
       operator.value = [lane, at];
       selected.value = null;
-      chooseSpan([facts.from, facts.to]);
+      chooseInterval([facts.from, facts.to]);
       if (zooms) showEnds(facts);
     });
   } catch (e) {
@@ -86,7 +86,7 @@ export async function chooseOperator(lane: number, at: number, zooms = false): P
 export function clearOperator(): void {
   batch(() => {
     operator.value = null;
-    span.value = null;
+    interval.value = null;
   });
 }
 

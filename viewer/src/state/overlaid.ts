@@ -1,7 +1,7 @@
 // The steps that the steps view draws over each other.
 
 import { signal } from '@preact/signals';
-import { keptOfDevice, oneOf, wholeNumber, type AddressForm } from './kept';
+import { inAddressOfDevice, oneOf, wholeNumber, type AddressForm } from './in-address';
 import { PHASES } from '../source/source';
 
 /** A step, by the position of its file and of the file's device; steps are numbered from 0. */
@@ -27,15 +27,15 @@ const form: AddressForm<readonly OverlaidStep[]> = {
 };
 
 /** The drawn steps; null: the first, the typical, the highest and the first unusual step of the shown device. */
-export const overlaid = keptOfDevice('steps', form, null);
+export const overlaid = inAddressOfDevice('steps', form, null);
 
 /** The event at which steps are aligned: the start of the step, or of its first phase of this kind. */
 export const ALIGNMENTS = ['step', ...PHASES] as const;
 export type Alignment = (typeof ALIGNMENTS)[number];
-export const alignment = keptOfDevice('align', oneOf(ALIGNMENTS), 'step');
+export const alignment = inAddressOfDevice('align', oneOf(ALIGNMENTS), 'step');
 
 /** The position, among the drawn steps, of the step that the others are compared with; null: the typical step. */
-export const referenceStep = keptOfDevice('reference', wholeNumber, null);
+export const referenceStep = inAddressOfDevice('reference', wholeNumber, null);
 
 /** The file whose steps are about to be added: a rank's recording is then read. Null: the shown file. */
 export const toOverlay = signal<number | null>(null);

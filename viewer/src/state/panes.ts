@@ -1,6 +1,6 @@
 // The sizes of panes, which the browser keeps for all pages.
 
-import { stored } from './stored';
+import { inBrowser } from './in-browser';
 
 /** A pane's size in CSS pixels, and whether it is collapsed. */
 export interface PaneSize {
@@ -17,7 +17,7 @@ function read(value: unknown): Record<string, PaneSize> | undefined {
   return Object.fromEntries(Object.entries(value).filter((entry): entry is [string, PaneSize] => isPane(entry[1])));
 }
 
-const sizes = stored<Record<string, PaneSize>>('panes', read, {});
+const sizes = inBrowser<Record<string, PaneSize>>('panes', read, {});
 
 /** Returns the size that the user gave a pane; undefined if it has its default size. */
 export const paneSize = (name: string): PaneSize | undefined => sizes.value[name];

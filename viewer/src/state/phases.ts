@@ -7,7 +7,7 @@ import { momentsOnAxis } from '../numbers/spans';
 import { shownMoment, moment } from './moment';
 import { showSelected } from './moves';
 import { current } from './recordings';
-import { chooseSpan, span } from './span';
+import { chooseInterval, interval } from './interval';
 import { axis } from './window';
 
 /** The phases of the shown device; null if none are known, or until they are. */
@@ -19,7 +19,7 @@ export function showPhase(number: number): void {
   if (!all) return;
   batch(() => {
     moment.value = entryAt(all.peak_moment, number);
-    chooseSpan([numberAt(all.from, number), numberAt(all.to, number)]);
+    chooseInterval([numberAt(all.from, number), numberAt(all.to, number)]);
     showSelected(momentsOnAxis(all, number, axis.value));
   });
 }
@@ -29,7 +29,7 @@ export function nextPhase(by: 1 | -1): void {
   const all = phases.value;
   if (!all) return;
   const last = all.phase.length - 1;
-  const [from, to] = span.value ?? [NaN, NaN];
+  const [from, to] = interval.value ?? [NaN, NaN];
   const chosen = all.from.indexOf(from);
   if (chosen >= 0 && all.to[chosen] === to) showPhase(Math.min(Math.max(chosen + by, 0), last));
   else showPhase(firstThat(0, last, (number) => numberAt(all.to, number) >= shownMoment.value));

@@ -1,12 +1,12 @@
 // The shown view, device and file. Each combination is an entry in the browser's history.
 
 import { computed, signal } from '@preact/signals';
-import { kept, keptOr, oneOf, wholeNumber, type AddressForm } from './kept';
-import { firstDevice, isOfRanks, ranks, recordings } from './opened';
+import { inAddress, inAddressOr, oneOf, wholeNumber, type AddressForm } from './in-address';
+import { firstDevice, isOfRanks, ranks, recordings } from './files';
 
 /**
  * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order. The component of a
- * view is `View` in `view.tsx` of the folder of its name in views/. It stores state in the address with `kept` (kept.ts). Its outermost element has the
+ * view is `View` in `view.tsx` of the folder of its name in views/. It stores state in the address with `inAddress` (in-address.ts). Its outermost element has the
  * class `NAME-view`, for the browser tests.
  */
 const TITLES = {
@@ -34,7 +34,7 @@ export const isOfJob = (name: ViewName) => name === 'ranks' || (isOfRanks && nam
 
 /** The view until the user chooses one. */
 export const defaultView = signal<ViewName>(isOfRanks ? 'ranks' : 'overview');
-export const view = keptOr('view', oneOf(VIEW_NAMES), defaultView);
+export const view = inAddressOr('view', oneOf(VIEW_NAMES), defaultView);
 /** A file by its position, or a rank's file by the rank's number, as `rank13`. */
 const fileForm: AddressForm<number> = {
   read(text) {
@@ -52,9 +52,9 @@ const fileForm: AddressForm<number> = {
 /** The default of `file`: the first file, or none for a job. */
 export const NO_FILE = isOfRanks ? -1 : 0;
 /** The position in `recordings`. */
-export const file = kept('file', fileForm, NO_FILE);
+export const file = inAddress('file', fileForm, NO_FILE);
 /** The chosen position in the file's `devices`; null: the default device. */
-export const chosenDevice = kept('device', wholeNumber, null);
+export const chosenDevice = inAddress('device', wholeNumber, null);
 /** The position in the file's `devices`. */
 export const device = computed(() => chosenDevice.value ?? firstDevice(recordings.value?.[file.value]?.devices ?? []));
 

@@ -3,9 +3,9 @@
 import { batch, effect, signal } from '@preact/signals';
 import { reason } from '../text/reason';
 import { other } from './compared';
-import { kept, oneOf } from './kept';
-import { clampToRecordings } from './open';
-import { isToRead } from './opened';
+import { inAddress, oneOf } from './in-address';
+import { clampToRecordings } from './choice';
+import { isToRead } from './files';
 import { overlaid, toOverlay } from './overlaid';
 import { NO_FILE, file, view } from './place';
 import { recordings, source } from './recordings';
@@ -14,12 +14,12 @@ import { trouble } from './trouble';
 /** The kinds of bytes that can be shown for all ranks. */
 export const COUNTERS = ['allocated', 'reserved'] as const;
 export type Counter = (typeof COUNTERS)[number];
-export const counter = kept('bytesof', oneOf(COUNTERS), 'allocated');
+export const counter = inAddress('bytesof', oneOf(COUNTERS), 'allocated');
 
 /** The orders of ranks. */
 export const ORDERS = ['rank', 'kind', 'peak'] as const;
 export type Order = (typeof ORDERS)[number];
-export const order = kept('rankorder', oneOf(ORDERS), 'rank');
+export const order = inAddress('rankorder', oneOf(ORDERS), 'rank');
 
 /** The position of the rank whose recording is being read; null: none. */
 export const reading = signal<number | null>(null);

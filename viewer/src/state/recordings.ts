@@ -3,7 +3,7 @@
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import type { Source } from '../source/questions';
 import type { Device, Names, Recording } from '../source/source';
-import { recordings } from './opened';
+import { recordings } from './files';
 import { device, file, scope } from './place';
 
 export { recordings };

@@ -9,7 +9,7 @@ import { asked } from './asked';
 import { device, file } from './place';
 import { showSelected } from './moves';
 import { current, source } from './recordings';
-import { chooseSpan } from './span';
+import { chooseInterval } from './interval';
 import { trouble } from './trouble';
 import { axis } from './window';
 
@@ -47,7 +47,7 @@ export function showRegion(run: number): void {
   const all = regions.value;
   if (!all) return;
   batch(() => {
-    chooseSpan([numberAt(all.from, run), numberAt(all.to, run)]);
+    chooseInterval([numberAt(all.from, run), numberAt(all.to, run)]);
     showSelected(momentsOnAxis(all, run, axis.value));
   });
 }

@@ -4,26 +4,26 @@ import { computed, signal } from '@preact/signals';
 import { reason } from '../text/reason';
 import type { KnownGpu, ReplayRequest } from '../source/source';
 import { asked, onceEach } from './asked';
-import { anyText, decimal, kept, keptOfDevice, wholeNumber } from './kept';
+import { anyText, decimal, inAddress, inAddressOfDevice, wholeNumber } from './in-address';
 import { device, file } from './place';
 import { current, source } from './recordings';
 import { trouble } from './trouble';
 
 /** The row of the what-if table whose line is drawn over the timeline; null: none. */
-export const setting = keptOfDevice('setting', wholeNumber, null);
+export const setting = inAddressOfDevice('setting', wholeNumber, null);
 
 /** The user's setting, as for PYTORCH_CUDA_ALLOC_CONF; null: settings that often help are tried. */
-export const ownSetting = kept('conf', anyText, null);
+export const ownSetting = inAddress('conf', anyText, null);
 /** The GPU by name, or else the device's size in GiB; both null: as recorded. */
-export const gpu = kept('gpu', anyText, null);
-export const deviceGib = kept('capacity', decimal, null);
+export const gpu = inAddress('gpu', anyText, null);
+export const deviceGib = inAddress('capacity', decimal, null);
 /** MiB of the device unavailable to the allocator. */
-export const overheadMib = kept('overhead', wholeNumber, null);
+export const overheadMib = inAddress('overhead', wholeNumber, null);
 
 /** No changes to the program. */
 export const NO_MARKS: readonly string[] = [];
 /** The changes to the program whose effect is estimated, such as `layer:h.*.mlp=checkpoint`. */
-export const marks = keptOfDevice<readonly string[], readonly string[]>(
+export const marks = inAddressOfDevice<readonly string[], readonly string[]>(
   'marks',
   { read: (text) => text.split(';').filter(Boolean), write: (all) => all.join(';') },
   NO_MARKS,

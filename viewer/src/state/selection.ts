@@ -1,4 +1,4 @@
-import { keptOfDevice, wholeNumber } from './kept';
+import { inAddressOfDevice, wholeNumber } from './in-address';
 
 /** The number of the selected allocation; null: none. */
-export const selected = keptOfDevice('selected', wholeNumber, null);
+export const selected = inAddressOfDevice('selected', wholeNumber, null);

@@ -2,15 +2,15 @@
 
 import { batch } from '@preact/signals';
 import type { Names } from '../source/source';
-import { keptOfDevice, wholeNumber } from './kept';
+import { inAddressOfDevice, wholeNumber } from './in-address';
 import { view } from './place';
 
 /** A frame of the shown file; null: the list of files. */
-export const sourceFrame = keptOfDevice('frame', wholeNumber, null);
+export const sourceFrame = inAddressOfDevice('frame', wholeNumber, null);
 /** The chosen line; null: none. */
-export const sourceLine = keptOfDevice('line', wholeNumber, null);
+export const sourceLine = inAddressOfDevice('line', wholeNumber, null);
 /** The chosen file, if several match the recorded path equally well. */
-export const sourceChoice = keptOfDevice('choice', wholeNumber, null);
+export const sourceChoice = inAddressOfDevice('choice', wholeNumber, null);
 
 /** Shows the source of a frame. */
 export function showSource(frame: number, names: Pick<Names, 'line'>): void {

@@ -9,7 +9,7 @@ import type { Steps } from '../source/source';
 import { moment, shownMoment } from './moment';
 import { least, showSelected } from './moves';
 import { current } from './recordings';
-import { chooseSpan } from './span';
+import { chooseInterval } from './interval';
 import { axis, range } from './window';
 
 /** The steps of the shown device; null if the program has no steps, or until they are known. */
@@ -24,7 +24,7 @@ export function showStep(step: number): void {
   if (!all) return;
   batch(() => {
     moment.value = entryAt(all.peak_moment, step);
-    chooseSpan(stepSpan(all, step));
+    chooseInterval(stepSpan(all, step));
     showSelected(spanEnds(all, step, axis.value));
   });
 }

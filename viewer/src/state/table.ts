@@ -1,11 +1,11 @@
 // The contents and order of the allocation table.
 
 import type { AllocationColumn } from '../source/source';
-import { kept, keptOfDevice, oneOf } from './kept';
+import { inAddress, inAddressOfDevice, oneOf } from './in-address';
 
 export const AMONG = ['all', 'live', 'span'] as const;
 /** Every allocation, those live at the shown moment, or those allocated within the chosen interval. */
-export const among = keptOfDevice('among', oneOf(AMONG), 'all');
+export const among = inAddressOfDevice('among', oneOf(AMONG), 'all');
 
 /** The names of the sortable columns. */
 export const SORTS = [
@@ -25,5 +25,5 @@ export const SORTS = [
   'address',
 ] as const satisfies readonly AllocationColumn[];
 export type SortBy = (typeof SORTS)[number];
-export const sortBy = kept('sort', oneOf(SORTS), 'block_bytes');
-export const ascending = kept('order', oneOf(['ascending']), null);
+export const sortBy = inAddress('sort', oneOf(SORTS), 'block_bytes');
+export const ascending = inAddress('order', oneOf(['ascending']), null);

@@ -3,7 +3,7 @@
 import { batch } from '@preact/signals';
 import { NONE, type CallTransform, type FramesOf, type Names } from '../source/source';
 import { CALLS, callZoom, callsOf } from './grouping';
-import { kept, type AddressForm } from './kept';
+import { inAddress, type AddressForm } from './in-address';
 import { trouble } from './trouble';
 
 /** The most transforms, the most steps of a path, and the most characters of all texts in the address. */
@@ -63,7 +63,11 @@ export const transformsForm: AddressForm<readonly CallTransform[]> = {
 const NO_TRANSFORMS: readonly CallTransform[] = [];
 
 /** The transforms, in the order in which they apply. */
-export const transforms = kept<readonly CallTransform[], readonly CallTransform[]>('transforms', transformsForm, NO_TRANSFORMS);
+export const transforms = inAddress<readonly CallTransform[], readonly CallTransform[]>(
+  'transforms',
+  transformsForm,
+  NO_TRANSFORMS,
+);
 
 const KEEPING: readonly CallTransform['does'][] = ['focus', 'focus_path', 'drop'];
 

@@ -1,4 +1,4 @@
-// Draws everything around and over the painted stack: axes, regions, marks, the selection, the chosen moment. It uses a pen
+// Draws everything around and over the painted stack: axes, regions, markers, the selection, the chosen moment. It uses a pen
 // (draw/pen.ts), so that saved pictures match the screen.
 
 import { BAND_ROW, STEP_ROW, STRIP, regionRow, type Geometry } from '../draw/geometry';
@@ -12,7 +12,7 @@ import { byteTicks, eventTicks, timeTicks } from '../draw/ticks';
 import { entryAt, numberAt } from '../numbers/at';
 import { xOf, yOf, type Viewport } from '../numbers/scale';
 import { visibleSpans } from '../numbers/spans';
-import type { Axis, Mark, Phases, Picture, Regions, Steps } from '../source/source';
+import type { Axis, Marker, Phases, Picture, Regions, Steps } from '../source/source';
 import { momentOf } from '../state/moves';
 import { css, mix, parse, textColor } from '../style/colors';
 import type { Token } from '../style/theme';
@@ -29,7 +29,7 @@ export interface Scene {
   regions: Regions | null;
   phases: Phases | null;
   steps: Steps | null;
-  marks: readonly Mark[];
+  markers: readonly Marker[];
   /** The chosen moment's position on the axis, and its label; null if the picture does not show it. */
   moment: { at: number; label: string } | null;
   /** The ends of the chosen interval on the axis; null without one. */
@@ -259,16 +259,16 @@ function drawTriangle(pen: Pen, x: number, bottom: number, height: number, rim: 
 }
 
 function drawMarks(pen: Pen, scene: Scene): void {
-  const { geometry: g, viewport, axis, inks, marks } = scene;
+  const { geometry: g, viewport, axis, inks, markers } = scene;
   const chosen = momentBox(scene);
   let taken = -Infinity;
-  for (const mark of marks) {
-    const at = axis === 'time' ? mark.time_us : momentOf(mark);
+  for (const marker of markers) {
+    const at = axis === 'time' ? marker.time_us : momentOf(marker);
     if (at === null || at < viewport.from || at > viewport.to) continue;
     const x = g.left + xOf(viewport, at);
-    const color = mark.kind === 'oom' ? inks.bad : inks.quiet;
-    pen.fill(x - 1, STRIP - 4, mark.kind === 'oom' ? 2 : 1, g.top + g.plotHeight - STRIP + 4, color);
-    const label = mark.kind === 'oom' ? `out of memory: ${bytes(mark.bytes)}` : 'snapshot';
+    const color = marker.kind === 'oom' ? inks.bad : inks.quiet;
+    pen.fill(x - 1, STRIP - 4, marker.kind === 'oom' ? 2 : 1, g.top + g.plotHeight - STRIP + 4, color);
+    const label = marker.kind === 'oom' ? `out of memory: ${bytes(marker.bytes)}` : 'snapshot';
     const width = textWidth(label, FONT) + 8;
     const places = [x + 3, x - width, ...(chosen ? [chosen.right + 6, chosen.left - width - 2] : [])];
     const isFree = (left: number) =>

@@ -2,11 +2,11 @@
 
 import { selection } from '../state/allocation';
 import { selected } from '../state/selection';
-import { span } from '../state/span';
+import { interval } from '../state/interval';
 import { AllocationDetails } from './allocation';
 import { InFlight, OperatorDetails } from './in-flight';
 import { Notes } from './notes';
-import { SpanDetails } from './span';
+import { SpanDetails } from './interval';
 
 const HINTS: [string, string][] = [
   ['Click', 'selects an allocation, and its moment for all views'],
@@ -26,7 +26,7 @@ export function Details() {
       <AllocationDetails />
       <InFlight />
       <OperatorDetails />
-      {(id === null || span.value !== null) && <SpanDetails />}
+      {(id === null || interval.value !== null) && <SpanDetails />}
       {id === null && (
         <details class="details-hints">
           <summary>Pointer gestures</summary>

@@ -17,7 +17,7 @@ import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from 
 import { showNote } from '../state/notes';
 import { regions, showRegion } from '../state/regions';
 import { selected } from '../state/selection';
-import { chooseSpan, span } from '../state/span';
+import { chooseInterval, interval } from '../state/interval';
 import { phases, showPhase } from '../state/phases';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
@@ -119,7 +119,7 @@ export function listen(surface: Surface): () => void {
   const observer = new ResizeObserver(measure);
   observer.observe(canvas);
   const place = (e: MouseEvent): [number, number] => [e.clientX - box.value.left, e.clientY - box.value.top];
-  let before = { moment: moment.value, selected: selected.value, span: span.value };
+  let before = { moment: moment.value, selected: selected.value, span: interval.value };
   let dragged = false;
   const perPixel = (viewport: Viewport) => (viewport.to - viewport.from) / viewport.width;
 
@@ -186,7 +186,7 @@ export function listen(surface: Surface): () => void {
       const [left, right] = ends(done.startX, place(e)[0]);
       const chosen: Range = [atOf(viewport, left - g.left), atOf(viewport, right - g.left)];
       if (done.kind === 'choose') showSelected(chosen);
-      else if (shownPicture.value) chooseSpan(momentsBetween(shownPicture.value.picture, chosen));
+      else if (shownPicture.value) chooseInterval(momentsBetween(shownPicture.value.picture, chosen));
     },
     until,
   );
@@ -196,7 +196,7 @@ export function listen(surface: Surface): () => void {
     (e) => {
       // The second click of a double click chooses nothing; the double click then undoes the first click's choice.
       if (e.detail > 1) return;
-      before = { moment: moment.value, selected: selected.value, span: span.value };
+      before = { moment: moment.value, selected: selected.value, span: interval.value };
       if (dragged) return;
       click(targetAt(surface, ...place(e)));
       // The tooltip would cover the chosen block; it returns when the pointer moves.
@@ -219,7 +219,7 @@ export function listen(surface: Surface): () => void {
     'dblclick',
     (e) => {
       const target = targetAt(surface, ...place(e));
-      [moment.value, selected.value, span.value] = [before.moment, before.selected, before.span];
+      [moment.value, selected.value, interval.value] = [before.moment, before.selected, before.span];
       const id = blockOf(target);
       // A double click on a block zooms to it, and a second one on the same block shows everything.
       if (id !== null && !(selected.value === id && byteRange.value)) {

@@ -11,7 +11,7 @@ import { chooseOperator, clearOperator, operator, operatorFacts, operatorLanes, 
 import { device, file } from '../state/place';
 import { source } from '../state/recordings';
 import { selected } from '../state/selection';
-import { span } from '../state/span';
+import { interval } from '../state/interval';
 import { bytes, count, duration } from '../text/units';
 
 const inBlocks = ({ bytes: size, count: n }: Amount) =>
@@ -130,7 +130,7 @@ function Kernels({ kernels }: { kernels: LaunchedKernels }) {
 
 const inFlight = asked((unwanted) => {
   if (!operatorLanes.value || (operator.value && selected.value === null)) return null;
-  const [from, to] = selected.value === null && span.value ? span.value : [restedMoment.value, restedMoment.value];
+  const [from, to] = selected.value === null && interval.value ? interval.value : [restedMoment.value, restedMoment.value];
   const query = { question: 'in_flight', from, to, allocation: selected.value } as const;
   return source.ask(file.value, device.value, query, unwanted);
 });
@@ -146,7 +146,7 @@ export function InFlight() {
   const told = inFlight.value;
   const lanes = operatorLanes.value;
   if (!told || !lanes) return null;
-  const heading = HEADINGS[selected.value !== null ? 'allocation' : span.value ? 'interval' : 'moment'];
+  const heading = HEADINGS[selected.value !== null ? 'allocation' : interval.value ? 'interval' : 'moment'];
   const titles = new Map(lanes.lanes.map(({ number, title }) => [number, title]));
   return (
     <section class="details-part" aria-label={heading}>

@@ -10,7 +10,7 @@ import { against, shownMoment } from '../state/moment';
 import { current } from '../state/recordings';
 import { regions } from '../state/regions';
 import { selected } from '../state/selection';
-import { span } from '../state/span';
+import { interval } from '../state/interval';
 import { phases } from '../state/phases';
 import { steps } from '../state/steps';
 import { axis, stacked } from '../state/window';
@@ -72,9 +72,9 @@ export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture
     regions: regions.value,
     phases: phases.value,
     steps: steps.value,
-    marks: current.value?.marks ?? [],
+    markers: current.value?.markers ?? [],
     moment: at === null ? null : { at, label: momentLabel(shownMoment.value) },
-    span: span.value && spanOnAxis(picture, span.value),
+    span: interval.value && spanOnAxis(picture, interval.value),
     against: against.value === null ? null : placeOf(picture, against.value),
     outlined: rows && { picture, rows },
     lifetime: lifetime(),

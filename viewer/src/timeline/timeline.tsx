@@ -10,7 +10,7 @@ import { Legend } from './legend';
 import { Minimap } from './minimap';
 import { specks, tall } from './model';
 import { Operators } from './operators';
-import { SpanBar } from './span';
+import { SpanBar } from './interval';
 import { mountStage, type Stage } from './stage';
 import { TimelineTooltip } from './tooltip';
 import { spoken } from './walk';

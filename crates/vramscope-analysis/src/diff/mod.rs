@@ -10,9 +10,9 @@
 
 mod code_places;
 mod devices;
+mod features;
 mod group_peaks;
 mod holder_changes;
-mod marks;
 mod memory;
 mod rows;
 mod rules;
@@ -20,9 +20,9 @@ mod settings;
 
 pub use code_places::CodePlace;
 pub use devices::{ChangedEvents, DeviceDiff, FreedBytes};
+pub use features::Feature;
 pub use group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 pub use holder_changes::{HolderChange, HoldersOf, changed_holders, holders_of_both};
-pub use marks::Feature;
 pub use memory::{
     CategoryDifference, ComparedPart, DeviceHistory, Difference, Finding, LineDifference, StackDifference,
 };

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use vramscope_trace::{Category, FrameId, StackId};
 
 use super::code_places::{CodePlaces, Coded, PlaceId};
-use super::marks::{Reader, StackMarks};
+use super::features::{Reader, StackMarks};
 use crate::basics::{Both, Side};
 use crate::categories::AllocationCategories;
 use crate::findings::{LeakSuspect, leak_suspects};

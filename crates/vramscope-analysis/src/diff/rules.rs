@@ -11,7 +11,7 @@ use vramscope_basics::count_steps;
 use vramscope_trace::Category;
 
 use super::code_places::{CodePlace, PlaceId};
-use super::marks::{FEATURES, Feature};
+use super::features::{FEATURES, Feature};
 use super::rows::{Row, StackComparison, alike};
 use crate::basics::{Both, Side};
 use crate::findings::LeakSuspect;

@@ -6,8 +6,8 @@ use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, Trace};
 
 use super::capacity::{Capacity, ReplayDevice};
-use super::divergence::Divergence;
 use super::error::ReplayError;
+use super::first_difference::ReplayDifference;
 use super::limitations::ReplayLimitation;
 use super::lower_bounds::{LowerBounds, pack_history};
 use super::plan::{PlanReplay, PlanSource};
@@ -86,7 +86,7 @@ pub struct DeviceReplay {
     pub is_what_if: bool,
     /// Where the replay under the recorded settings differs from the recording. Also `None` if this is unknown because events
     /// were left out.
-    pub divergence: Option<Divergence>,
+    pub first_difference: Option<ReplayDifference>,
     /// Kinds of events that were left out.
     pub skipped: SkippedActions,
     /// Whether the recorded settings reproduce the recording. `None` if nothing was recorded, or if left-out events make the
@@ -237,7 +237,7 @@ impl DeviceReplay {
         what_if_limitations.dedup();
         let limitations = limitations(&asked.setting.policy);
         let numbers = device.events.actions();
-        let same = replay.reproduction.divergence.is_none();
+        let same = replay.reproduction.first_difference.is_none();
         let can_tell = !device.events.is_empty() && !replay.skipped.segments() && !replay.is_unchecked();
         let reproduced = can_tell.then_some(same);
         let count = |action| numbers.iter().filter(|&&a| a == action).count() as u64;
@@ -254,7 +254,7 @@ impl DeviceReplay {
             recorded_setting,
             capacity,
             is_what_if,
-            divergence: replay.reproduction.divergence.filter(|_| replay.skipped.is_empty()),
+            first_difference: replay.reproduction.first_difference.filter(|_| replay.skipped.is_empty()),
             skipped: replay.skipped,
             reproduced,
             is_unchecked: replay.is_unchecked(),

@@ -33,7 +33,7 @@ impl History {
         }
         let found = Replay::of_unless(&self, cancel).map(|replay| (replay.skipped, replay.reproduction));
         if let Ok((skipped, reproduction)) = found {
-            self.learn(skipped, reproduction.divergence.is_none(), &reproduction.sizes);
+            self.learn(skipped, reproduction.first_difference.is_none(), &reproduction.sizes);
         }
         self
     }

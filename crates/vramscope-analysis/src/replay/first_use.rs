@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::divergence::Divergence;
+use super::first_difference::ReplayDifference;
 use crate::history::{History, Moment, RecordedAllocation, ReservedRange};
 
 /// The event at which each segment was allocated, by start address: that of its first allocation.
@@ -43,8 +43,14 @@ impl FirstUses {
 
     /// Returns the segment that the replay used where it diverged from the recording, if the recording first used it later: its
     /// start address and the event of its first use.
-    pub(super) fn used_later(&self, history: &History, divergence: Option<Divergence>) -> Option<(u64, u32)> {
-        let Some(Divergence::Event { event, replayed: Some(at), .. }) = divergence else { return None };
+    pub(super) fn used_later(
+        &self,
+        history: &History,
+        first_difference: Option<ReplayDifference>,
+    ) -> Option<(u64, u32)> {
+        let Some(ReplayDifference::Event { event, replayed: Some(at), .. }) = first_difference else {
+            return None;
+        };
         let (&address, &first_use) = self.0.range(..=at.address).next_back()?;
         let is_around = |r: &ReservedRange| r.address == address && at.address < r.end();
         let later = first_use as usize > event && history.reserved.iter().any(is_around);

@@ -12,7 +12,7 @@ use super::runs::Replay;
 #[serde(rename_all = "snake_case")]
 pub enum ReplayLimitation {
     /// The recorded settings do not reproduce the recording; see
-    /// [`Reproduction::divergence`](crate::Reproduction::divergence).
+    /// [`Reproduction::first_difference`](crate::Reproduction::first_difference).
     Diverges,
     /// The file names no settings; PyTorch's defaults were assumed.
     SettingsAssumed,
@@ -20,7 +20,7 @@ pub enum ReplayLimitation {
     OtherAllocator,
     /// The oldest events were probably dropped; they are not replayed.
     Overflowed,
-    /// Events of this kind were left out. Their content is inferred, and the reason for a divergence from the recording is
+    /// Events of this kind were left out. Their content is inferred, and the reason for a first_difference from the recording is
     /// unknown.
     Skipped(Action),
     /// No segment event was recorded, and it is unknown whether they were left out.
@@ -68,7 +68,7 @@ impl Replay<'_> {
         let fails = self.history.device().events.actions().contains(&Action::Oom);
         let some = |n: usize, limitation: fn(usize) -> ReplayLimitation| (n > 0).then(|| limitation(n));
         [
-            (self.reproduction.divergence.is_some() && !self.is_unchecked())
+            (self.reproduction.first_difference.is_some() && !self.is_unchecked())
                 .then_some(ReplayLimitation::Diverges),
             quality.settings_assumed.then_some(ReplayLimitation::SettingsAssumed),
             (self.policy.release().is_none() && !is_recorded).then_some(ReplayLimitation::OtherAllocator),

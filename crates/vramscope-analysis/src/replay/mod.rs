@@ -22,7 +22,7 @@
 //! - `gpus`: whether a program fits on a GPU.
 //! - `plan`: requests placed with known lifetimes, and their replay.
 //! - `capacity`, `recorded_capacity`: the size of a device, given or recorded. `settings`, `setting_change`: settings to try.
-//! - `divergence`, `limitations`, `error`, `first_use`: how far a replay is exact.
+//! - `first_difference`, `limitations`, `error`, `first_use`: how far a replay is exact.
 //!
 //! A replay has no rules of its own: it uses the pool's engine on one of two devices. The recorded device returns recorded addresses as
 //! long as the allocator does what was recorded. Without a given capacity it is full where the recording goes on to free segments. It
@@ -47,9 +47,9 @@
 mod answer;
 mod capacity;
 mod completed_history;
-mod divergence;
 mod error;
 mod explain;
+mod first_difference;
 mod first_use;
 mod gpus;
 mod limitations;
@@ -69,8 +69,8 @@ mod what_if;
 
 pub use answer::{CapacityFrom, DeviceReplay, Recorded, ReplayOptions};
 pub use capacity::{Capacity, ReplayDevice};
-pub use divergence::{Divergence, EndBlock, MemoryEvent};
 pub use error::ReplayError;
+pub use first_difference::{EndBlock, MemoryEvent, ReplayDifference};
 pub use gpus::{Demand, Fit, FitReplay, GpuFit, fit_on_device, fit_on_gpus};
 pub use limitations::ReplayLimitation;
 pub use lower_bounds::LowerBounds;

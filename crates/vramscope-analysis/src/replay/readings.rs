@@ -6,8 +6,8 @@ use vramscope_engine::{Allocator, Policy};
 use vramscope_trace::AllocatorSettings;
 
 use super::capacity::ReplayDevice;
-use super::divergence::Divergence;
 use super::error::{MOST_ARENAS, ReplayError};
+use super::first_difference::ReplayDifference;
 use super::first_use::FirstUses;
 use super::program::{Program, Reading, Readings};
 use super::reach::Reach;
@@ -88,7 +88,7 @@ impl<'h> Replay<'h> {
         if self.is_unchecked() {
             let (run, finished) = self.run(&self.policy, ReplayDevice::Recorded, false)?;
             self.reproduction.outcome = run.outcome(!finished);
-        } else if matches!(self.reproduction.divergence, Some(Divergence::Event { .. })) {
+        } else if matches!(self.reproduction.first_difference, Some(ReplayDifference::Event { .. })) {
             self.reproduction = self.reproduce(false)?;
         }
         Ok(self)
@@ -108,7 +108,7 @@ impl<'h> Replay<'h> {
         let mut reading = read(&all)?;
         let mut some = FirstUses::default();
         let mut place = self.gets_to();
-        let mut too_early = all.used_later(self.history, self.reproduction.divergence);
+        let mut too_early = all.used_later(self.history, self.reproduction.first_difference);
         for _ in 0..MOST_AMBIGUOUS {
             if reading.gets_to() == usize::MAX {
                 return Ok(Some(reading));
@@ -120,13 +120,13 @@ impl<'h> Replay<'h> {
                 break;
             }
             place = reading.gets_to();
-            too_early = all.used_later(self.history, reading.reproduction.divergence);
+            too_early = all.used_later(self.history, reading.reproduction.first_difference);
         }
         Ok(Some(reading).filter(|reading| reading.gets_to() == usize::MAX))
     }
 
     /// Returns the interpretation that reproduces most of the recording. Requests are reinterpreted, starting with the last one
-    /// before the divergence, as long as the replay then gets further. `program` is the likely interpretation.
+    /// before the first_difference, as long as the replay then gets further. `program` is the likely interpretation.
     fn reproducing(
         history: &'h History,
         policy: &Policy,
@@ -160,10 +160,10 @@ impl<'h> Replay<'h> {
 
     /// Returns the event at which the replay diverges from the recording; `usize::MAX` if it does not.
     fn gets_to(&self) -> usize {
-        match self.reproduction.divergence {
+        match self.reproduction.first_difference {
             None => usize::MAX,
-            Some(Divergence::Event { event, .. }) => event,
-            Some(Divergence::EndState { .. }) => self.history.device().events.len(),
+            Some(ReplayDifference::Event { event, .. }) => event,
+            Some(ReplayDifference::EndState { .. }) => self.history.device().events.len(),
         }
     }
 
@@ -181,7 +181,7 @@ impl<'h> Replay<'h> {
         let start = Start::of(history, &program, &first_uses);
         let reproduction = Reproduction {
             outcome: Outcome::default(),
-            divergence: None,
+            first_difference: None,
             compared_end: false,
             sizes: Vec::new(),
         };

@@ -9,7 +9,7 @@ use vramscope_engine::{
 use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 
 use super::capacity::Capacity;
-use super::divergence::{Divergence, MemoryEvent};
+use super::first_difference::{MemoryEvent, ReplayDifference};
 use super::first_use::FirstUses;
 use crate::history::{History, is_release, segment_events};
 
@@ -39,7 +39,7 @@ struct Playback {
     fails: bool,
     /// The memory that serves the current request.
     arena: Arena,
-    divergence: Option<Divergence>,
+    first_difference: Option<ReplayDifference>,
     /// The event of the current step.
     event: usize,
     used: u64,
@@ -99,7 +99,7 @@ impl RecordedDevice {
             until: 0,
             fails: false,
             arena: Arena::default(),
-            divergence: None,
+            first_difference: None,
             event: 0,
             used: capacity.map_or(0, |c| c.overhead.min(c.total)),
             space: AddressSpace::from_base(base / PAGE * PAGE),
@@ -151,11 +151,11 @@ impl RecordedDevice {
 
     /// Whether the recording is still followed.
     pub(super) fn follows(&self) -> bool {
-        self.state().divergence.is_none()
+        self.state().first_difference.is_none()
     }
 
-    pub(super) fn divergence(&self) -> Option<Divergence> {
-        self.state().divergence
+    pub(super) fn first_difference(&self) -> Option<ReplayDifference> {
+        self.state().first_difference
     }
 
     /// Answers a call that takes `size` bytes of the device, recorded as `action`, at `address` if that is known. Returns the
@@ -239,7 +239,7 @@ fn shown_total(history: &History, recorded: &[SegmentEvent]) -> u64 {
 
 impl Playback {
     fn follows(&self) -> bool {
-        self.divergence.is_none()
+        self.first_difference.is_none()
     }
 
     fn begin(&mut self, event: usize) {
@@ -257,7 +257,7 @@ impl Playback {
 
     fn diverge(&mut self, recorded: Option<MemoryEvent>, replayed: Option<MemoryEvent>) {
         let event = self.event;
-        self.divergence.get_or_insert(Divergence::Event { event, recorded, replayed });
+        self.first_difference.get_or_insert(ReplayDifference::Event { event, recorded, replayed });
     }
 
     fn book(&mut self, address: u64, size: u64) {

@@ -3,7 +3,7 @@
 use vramscope_engine::{CachingAllocator, EngineError, Installed, LiveBlock, PendingBlock, Statistics};
 use vramscope_trace::{Action, PoolId, SegmentKind};
 
-use super::divergence::MemoryEvent;
+use super::first_difference::MemoryEvent;
 use super::program::{Program, Step, StepKind};
 use super::recorded_device::{Arena, RecordedDevice};
 use crate::history::History;

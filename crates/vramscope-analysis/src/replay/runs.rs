@@ -6,8 +6,8 @@ use vramscope_engine::{CachingAllocator, Device, Policy, VirtualDevice};
 use vramscope_trace::PoolId;
 
 use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
-use super::divergence::{Divergence, EndBlock};
 use super::error::ReplayError;
+use super::first_difference::{EndBlock, ReplayDifference};
 use super::first_use::FirstUses;
 use super::program::{Program, StepKind};
 use super::reach::Reach;
@@ -28,7 +28,7 @@ use vramscope_basics::Cancel;
 /// let trace = vramscope_trace::formats::Reader::open("snapshot.pickle")?.read()?.trace;
 /// let history = History::of(&trace, 0);
 /// let replay = Replay::of(&history)?;
-/// assert!(replay.reproduction.divergence.is_none());
+/// assert!(replay.reproduction.first_difference.is_none());
 ///
 /// let mut expandable = replay.policy.clone();
 /// expandable.expandable_segments = true;
@@ -62,7 +62,7 @@ pub struct Reproduction {
     /// The allocator's counters.
     pub outcome: Outcome,
     /// Where the replay diverged from the recording, if it did.
-    pub divergence: Option<Divergence>,
+    pub first_difference: Option<ReplayDifference>,
     /// Whether the layout at the end was compared. It is not compared if the file has none, or if it disagrees with the file's
     /// own events.
     pub compared_end: bool,
@@ -224,21 +224,21 @@ impl<'h> Replay<'h> {
         // Trace and end state are copied one after the other: if they disagree, neither can be reproduced.
         let comparable =
             !self.history.device().segments.is_empty() && self.history.quality.end_state_disagreements == 0;
-        let mut divergence = device.divergence();
-        let compared_end = comparable && divergence.is_none();
+        let mut first_difference = device.first_difference();
+        let compared_end = comparable && first_difference.is_none();
         if compared_end {
-            divergence = self.end_state_differs(&run);
+            first_difference = self.end_state_differs(&run);
         }
-        Ok(Reproduction { outcome: run.outcome(!finished), divergence, compared_end, sizes })
+        Ok(Reproduction { outcome: run.outcome(!finished), first_difference, compared_end, sizes })
     }
 
     /// Whether the recording lacks events and is not reproduced, so that the reason is unknown.
     pub(super) fn is_unchecked(&self) -> bool {
-        !self.skipped.is_empty() && self.reproduction.divergence.is_some()
+        !self.skipped.is_empty() && self.reproduction.first_difference.is_some()
     }
 
     /// Returns where the layout at the end differs from the recorded one.
-    fn end_state_differs(&self, run: &Run<'_>) -> Option<Divergence> {
+    fn end_state_differs(&self, run: &Run<'_>) -> Option<ReplayDifference> {
         let recorded = self.history.device();
         let replayed = run.allocator.segments();
         let replayed = replayed.iter().flat_map(|(segment, blocks)| {
@@ -262,7 +262,7 @@ impl<'h> Replay<'h> {
             match (recorded.next(), replayed.next()) {
                 (None, None) => return None,
                 (recorded, replayed) if recorded != replayed => {
-                    return Some(Divergence::EndState { recorded, replayed });
+                    return Some(ReplayDifference::EndState { recorded, replayed });
                 }
                 _ => {}
             }

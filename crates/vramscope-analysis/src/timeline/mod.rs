@@ -5,18 +5,18 @@
 //! So no peak is lost at any zoom. `picture` walks the allocations that are live at those moments once, oldest first. Each column grows
 //! from the bottom: it adds bytes, and starts a run of rows only when it passes the middle of a row. Time depends on the allocations
 //! shown, not on the length of the recording. `lifetimes` stores the live allocations every few thousand moments. `bands` sums bytes by
-//! category at the same moments. `parting` compares the outlines of two parts.
+//! category at the same moments. `first_difference` compares the outlines of two parts.
 
 mod bands;
 mod clock;
+mod first_difference;
 mod lifetimes;
-mod parting;
 mod picture;
 
 use std::sync::{Arc, OnceLock};
 
 pub use bands::{Bands, Span};
-pub use parting::Parting;
+pub use first_difference::FirstDifference;
 pub use picture::{NO_COLUMN, Picture};
 use serde::Deserialize;
 use vramscope_trace::Events;

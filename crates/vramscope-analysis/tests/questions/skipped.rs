@@ -77,7 +77,7 @@ fn a_replay_without_segment_events_follows_requests_and_claims_no_reproduction()
         assert!(skipped(&trace).contains(&SegmentFree), "{:?}", skipped(&trace));
         assert_eq!(peaks(&trace).requested.bytes, peaks(&whole).requested.bytes);
         let answer = replay(&trace);
-        assert_eq!((answer.reproduced, answer.divergence), (None, None));
+        assert_eq!((answer.reproduced, answer.first_difference), (None, None));
         assert!(!answer.limitations.is_empty());
         // The size of the device is unknown, so the failed request succeeds and is freed.
         let (ours, all) = (&answer.asked.outcome, replay(&whole).asked.outcome);
@@ -94,7 +94,7 @@ fn segments_without_an_event_are_allocated_at_their_first_use() {
     assert_eq!(skipped(&trace), [SegmentAlloc]);
     assert_eq!(peaks(&trace).allocated.bytes, peaks(&whole).allocated.bytes);
     let answer = replay(&trace);
-    assert_eq!((answer.reproduced, answer.divergence, answer.is_unchecked), (None, None, false));
+    assert_eq!((answer.reproduced, answer.first_difference, answer.is_unchecked), (None, None, false));
     let kinds: Vec<Action> = answer.skipped.iter().collect();
     assert_eq!(kinds, [SegmentAlloc]);
     assert_eq!(answer.asked.outcome.statistics.allocated.peak, peaks(&whole).allocated.bytes);
@@ -109,7 +109,7 @@ fn segments_allocated_during_a_late_recording_are_distinguished_from_earlier_one
     device.events = device.events.iter().skip(n / 4).collect();
     assert_eq!(replay(&late).reproduced, Some(true));
     let answer = replay(&without(&late, &[SegmentAlloc]));
-    assert_eq!((answer.reproduced, answer.divergence, answer.is_unchecked), (None, None, false));
+    assert_eq!((answer.reproduced, answer.first_difference, answer.is_unchecked), (None, None, false));
     assert_eq!(answer.skipped.iter().collect::<Vec<_>>(), [SegmentAlloc]);
 }
 

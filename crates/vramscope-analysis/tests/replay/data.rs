@@ -80,8 +80,8 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
                 wrong.push(format!("{file}: the ring buffer overflowed, or did not"));
             }
             let replay = Replay::of(&history).unwrap();
-            if let Some(divergence) = replay.reproduction.divergence {
-                wrong.push(format!("{file} {}: {divergence:?}", device.device));
+            if let Some(first_difference) = replay.reproduction.first_difference {
+                wrong.push(format!("{file} {}: {first_difference:?}", device.device));
             }
             wrong.extend(sizes_differ(&history, &replay).map(|why| format!("{file}: {why}")));
             for on in [ReplayDevice::Recorded, capacity(truth).into()] {
@@ -140,7 +140,7 @@ fn recordings_of_real_gpus_are_reproduced() {
                 let history = History::of(&trace, position);
                 assert!(!history.quality.probably_overflowed, "{}", path.display());
                 let replay = Replay::of(&history).unwrap();
-                assert_eq!(replay.reproduction.divergence, None, "{}", path.display());
+                assert_eq!(replay.reproduction.first_difference, None, "{}", path.display());
                 let ours = replay.reproduction.outcome.statistics;
                 assert_eq!(ours.reserved.peak, history.peaks().reserved.bytes, "{}", path.display());
                 assert_eq!(sizes_differ(&history, &replay), None, "{}", path.display());

@@ -63,12 +63,12 @@ fn a_request_takes_the_block_that_was_freed_last() {
     let last = pinned(B, &defaults());
     let history = History::of(&last, 1);
     let replay = Replay::of(&history).unwrap();
-    assert_eq!(replay.reproduction.divergence, None);
+    assert_eq!(replay.reproduction.first_difference, None);
     assert!(replay.reproduction.compared_end);
 
     let first = pinned(A, &defaults());
     let history = History::of(&first, 1);
-    assert!(Replay::of(&history).unwrap().reproduction.divergence.is_some());
+    assert!(Replay::of(&history).unwrap().reproduction.first_difference.is_some());
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn devices_are_named_for_what_they_are() {
         // Entries without times, contexts and pools are replayed all the same; streams may be any address.
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
-        assert_eq!(replay.reproduction.divergence, None, "{key}");
+        assert_eq!(replay.reproduction.first_difference, None, "{key}");
         let mut pickle = Vec::new();
         formats::write_pickle(&trace, &mut pickle).unwrap();
         assert!(formats::read(&pickle[..]).unwrap().trace == trace, "{key}");
@@ -129,7 +129,7 @@ fn an_npu_pads_requests_unless_a_block_shows_otherwise() {
     let rounding = |requested, size| {
         let trace = one_block("PYTORCH_NPU_ALLOC_CONF", requested, size);
         let history = History::of(&trace, 0);
-        assert_eq!(Replay::of(&history).unwrap().reproduction.divergence, None);
+        assert_eq!(Replay::of(&history).unwrap().reproduction.first_difference, None);
         history.policy.rounding
     };
     assert_eq!(rounding(512, 1024), Rounding::PaddedUnits(32));

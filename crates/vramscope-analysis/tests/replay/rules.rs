@@ -339,7 +339,7 @@ fn the_stack_distinguishes_an_emptied_cache_from_a_retry() {
         let trace = trace(who);
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
-        assert_eq!(replay.reproduction.divergence, None, "{who}");
+        assert_eq!(replay.reproduction.first_difference, None, "{who}");
         // On a large device, there is no retry, but the program's own release happens.
         let roomy = Capacity { total: 1000 * MIB, overhead: 0 };
         let mut other = replay.policy.clone();
@@ -376,7 +376,7 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
         let trace = trace(freed, who);
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
-        assert_eq!(replay.reproduction.divergence, None, "{who}");
+        assert_eq!(replay.reproduction.first_difference, None, "{who}");
         let s = replay.reproduction.outcome.statistics;
         assert_eq!((s.num_alloc_retries, s.active.peak / MIB), (1, 30), "{who}");
         // On a large device there is no wait, and the block is still not available.
@@ -410,7 +410,7 @@ fn memory_released_before_a_wait_was_free_before_it() {
         Some(TorchSettings::parse_for("max_split_size_mb:21", TorchRelease::new(2, 11)).unwrap().into());
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
-    assert_eq!(replay.reproduction.divergence, None);
+    assert_eq!(replay.reproduction.first_difference, None);
     let s = replay.reproduction.outcome.statistics;
     assert_eq!((s.num_alloc_retries, s.segments_freed), (1, 2));
 }
@@ -537,7 +537,7 @@ fn collections_of_a_recording_are_not_repeated_under_other_settings() {
         Some(TorchSettings::parse_for(conf, TorchRelease::new(2, 11)).unwrap().into());
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
-    assert_eq!(replay.reproduction.divergence, None);
+    assert_eq!(replay.reproduction.first_difference, None);
     assert_eq!(replay.reproduction.outcome.statistics.segments_freed, 1);
     let roomy = Capacity { total: 10_000 * MIB, overhead: 0 };
     for policy in [policy("", (2, 11)), replay.policy.clone()] {

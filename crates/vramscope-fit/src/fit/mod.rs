@@ -11,9 +11,9 @@ mod json;
 mod request;
 mod runner;
 mod search;
+mod text;
 mod together;
 mod vary;
-mod words;
 
 use crate::control::Control;
 use crate::error::FitError;
@@ -43,7 +43,7 @@ impl FitAnswer<'_> {
     /// The answer as text.
     pub fn text(&self) -> String {
         // Writing to a `String` does not fail.
-        words::text(&self.runner, &self.found).unwrap_or_default()
+        text::text(&self.runner, &self.found).unwrap_or_default()
     }
 }
 

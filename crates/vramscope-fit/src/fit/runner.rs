@@ -17,10 +17,10 @@ use crate::control::Control;
 use crate::fit::request::FitRequest;
 use crate::phantom::RunRequest;
 use crate::phantom::attempt::{Attempt, Extra, UNLIMITED};
-use crate::phantom::card::Card;
 use crate::phantom::changes::Facts;
+use crate::phantom::chosen_gpu::Card;
 use crate::phantom::recordings::keep;
-use crate::phantom::words;
+use crate::phantom::text;
 
 /// The bytes at the end of a program's output that are searched for its error.
 const TAIL: u64 = 64 << 10;
@@ -264,7 +264,7 @@ impl<'a> Runner<'a> {
         let tail = tail_of(&attempt.output()).unwrap_or_default();
         // A killed program writes no error.
         let is_killed = attempt.ended.killed || attempt.ended.status.code().is_none();
-        let end = || words::end(attempt.ended).split(':').next().unwrap_or_default().to_owned();
+        let end = || text::end(attempt.ended).split(':').next().unwrap_or_default().to_owned();
         Some(Ran::Failed(error_in(&tail).filter(|_| !is_killed).unwrap_or_else(end)))
     }
 

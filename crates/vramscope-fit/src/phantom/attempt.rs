@@ -10,13 +10,13 @@ use vramscope_basics::gpus::Gpu;
 use vramscope_phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 use vramscope_recorder::{RecordedProcess, RecorderOptions, RecorderRun};
 
-use super::card::Card;
 use super::changes;
 use super::child::{self, Ended};
+use super::chosen_gpu::Card;
+use super::demands::{self, Asked};
 use super::rank;
 use super::recordings::{self, Recorded};
 use super::request::{RunRequest, Values};
-use super::verdict::{self, Asked};
 use crate::control::Control;
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
@@ -148,7 +148,7 @@ impl Attempt {
         let ended = ended?;
         let machine = run.report()?;
         let recordings = recordings::collect(run.folder())?;
-        let asked = verdict::asked(&recordings, control)?;
+        let asked = demands::asked(&recordings, control)?;
         Ok(Self { gpu, run, ended, machine, recordings, asked, logs, context })
     }
 

@@ -5,7 +5,7 @@ use vramscope_analysis::{Fit, fit_on_device, fit_on_gpus};
 use vramscope_basics::gpus::{self, Gpu};
 
 use super::attempt::{Attempt, UNLIMITED};
-use super::card::Card;
+use super::chosen_gpu::Card;
 use super::recordings::has_kernels;
 use super::request::RunRequest;
 use crate::control::Control;

@@ -8,7 +8,7 @@ use vramscope_phantom::Unanswered;
 
 use super::cards::{Basis, OnCard};
 use super::recordings::Recorded;
-use super::words::Answer;
+use super::text::Answer;
 
 /// The output of `vramscope phantom run --json`.
 #[derive(Debug, Serialize)]

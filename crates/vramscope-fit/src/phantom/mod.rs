@@ -1,28 +1,28 @@
 //! Runs of a program on phantom GPUs.
 //!
-//! `attempt` is one run, `cards` decides which cards need a run and which a replay, `found_out` combines both. The analysis (`replay/gpus.rs`)
+//! `attempt` is one run, `cards` decides which cards need a run and which a replay, `fits` combines both. The analysis (`replay/gpus.rs`)
 //! finds the cards that fit; the sentences about them are here. The Python files are copied to
 //! the program: `sitecustomize.py` records, `history.py` shares the history with a program that records too, `values.py` and `ranks.py`
 //! help programs that wait for values or for other processes, `changes.py` changes the program for `vramscope fit`.
 
 pub(crate) mod attempt;
-pub(crate) mod card;
 mod cards;
 pub(crate) mod changes;
 mod child;
-mod found_out;
+pub(crate) mod chosen_gpu;
+mod demands;
+mod fits;
 mod json;
 mod list;
 mod rank;
 pub(crate) mod recordings;
 mod request;
 mod run;
-mod unrecorded;
-mod verdict;
-pub(crate) mod words;
+pub(crate) mod text;
+mod without_recording;
 
 pub use json::Json as RunJson;
 pub use list::{ListedGpu, list_text, listed_gpus};
 pub use request::{GpuRequest, RunRequest, Values};
 pub use run::run;
-pub use words::Answer as RunAnswer;
+pub use text::Answer as RunAnswer;

@@ -6,12 +6,12 @@ use anyhow::bail;
 use vramscope_recorder::{checked_output, names_log};
 
 use super::attempt::{Attempt, Extra, UNLIMITED};
-use super::card::Card;
-use super::found_out::FoundOut;
+use super::chosen_gpu::Card;
+use super::fits::FoundOut;
 use super::recordings;
 use super::request::RunRequest;
-use super::unrecorded::Unrecorded;
-use super::words::Answer;
+use super::text::Answer;
+use super::without_recording::Unrecorded;
 use crate::control::Control;
 use crate::error::FitError;
 

@@ -1,9 +1,9 @@
 //! Combines all ranks: a pure function of their summaries that does not depend on their order.
 
-mod card;
 mod causes;
 mod imbalance;
 mod kinds;
+mod largest_rank;
 mod mixed;
 mod spread;
 
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-pub use card::Card;
 pub use causes::{LeakOfFleet, OomOfRank, UnusedOfFleet, UnusedOfRank};
 pub use imbalance::{GroupPeaks, Imbalance, Imbalances};
 pub use kinds::{Differs, Kind};
+pub use largest_rank::Card;
 pub use mixed::{Mixed, ProgramOf, Relation, Variety};
 pub use spread::{PeakOfRank, Spread};
 

@@ -3,8 +3,8 @@
 //! One rule applies to all files of a run. For names, the rank is the number at the place that differs between files. The functions are
 //! pure: names and modification times are inputs.
 
+mod meanings;
 mod places;
-mod words;
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ const NAMES: usize = 3;
 /// # Errors
 /// No file has a rank.
 pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRank> {
-    let hosts: Vec<Option<String>> = files.iter().map(|file| words::host(&file.name)).collect();
+    let hosts: Vec<Option<String>> = files.iter().map(|file| meanings::host(&file.name)).collect();
     let groups: Vec<BTreeMap<String, u64>> = files.iter().map(|file| places::groups(&file.name)).collect();
     let how_many = || counted(files.len() as u64, "file");
     let example = || files.first().map_or(String::new(), |file| file.name.clone());
@@ -228,7 +228,7 @@ fn repeats_on_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> bool {
 /// Makes local numbers global, host by host. Each host gets as many numbers as the host with the most ranks.
 fn over_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> Vec<Option<u64>> {
     let mut names: Vec<&String> = hosts.iter().flatten().collect();
-    names.sort_by_cached_key(|name| words::natural(name));
+    names.sort_by_cached_key(|name| meanings::natural(name));
     names.dedup();
     let each = numbers.iter().flatten().max().map_or(1, |most| most + 1);
     let of = |(number, host): (&Option<u64>, &Option<String>)| {

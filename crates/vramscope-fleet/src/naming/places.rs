@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::words::{Meaning, meaning};
+use super::meanings::{Meaning, meaning};
 
 /// Limit on the digits of a rank; longer numbers are times or process IDs.
 const MOST_DIGITS: usize = 6;

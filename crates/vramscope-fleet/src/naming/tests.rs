@@ -70,7 +70,7 @@ fn hosts_and_groups_follow_from_file_names() {
         ("hostname=gpu-1_rank3.pickle", Some("hostname=gpu-1")),
         ("runs/hostile.pickle", None),
     ] {
-        assert_eq!(words::host(path).as_deref(), host, "{path}");
+        assert_eq!(meanings::host(path).as_deref(), host, "{path}");
     }
 }
 

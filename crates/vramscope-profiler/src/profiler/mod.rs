@@ -9,8 +9,8 @@ mod result;
 mod scope;
 mod source_reader;
 mod summary;
+mod text;
 mod threads;
-mod words;
 
 use std::collections::VecDeque;
 use std::fmt::Display;

@@ -128,7 +128,7 @@ pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<Stri
     let quality = |q, overflowed| quality(q, overflowed, recorder, &answers.advice);
     notes.extend(quality(&check.quality, names.overflowed(check.device)));
     let of_baseline = check.baseline_quality.iter().flat_map(|q| quality(q, false));
-    notes.extend(of_baseline.map(|doubt| format!("Baseline: {doubt}")));
+    notes.extend(of_baseline.map(|limitation| format!("Baseline: {limitation}")));
     if answers.devices.len() > 1 {
         for note in &mut notes {
             note.insert_str(0, &format!("{}: ", names.device(check.device)));

@@ -222,13 +222,13 @@ impl Page<'_> {
         let of = |side: Side| {
             let of = answers.recordings.of(side);
             let overflowed = of.names().overflowed(device.device);
-            let doubts = quality(
+            let limitations = quality(
                 device.difference.quality.of(side),
                 overflowed,
                 Recorder::of(of.recording),
                 &answers.advice,
             );
-            doubts.into_iter().map(move |doubt| format!("{}: {doubt}", changes::side(side)))
+            limitations.into_iter().map(move |limitation| format!("{}: {limitation}", changes::side(side)))
         };
         let notes: Vec<String> = Side::BOTH.into_iter().flat_map(of).collect();
         if !notes.is_empty() {

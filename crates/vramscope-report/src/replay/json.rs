@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, EndBlock, FittingGpu, HolderKey, MemoryEvent, Outcome,
-    PlanReplay, ReplayLimitation, Served, Tried,
+    CapacityFrom, DeviceReplay, EndBlock, FittingGpu, HolderKey, MemoryEvent, Outcome, PlanReplay,
+    ReplayDifference, ReplayLimitation, Served, Tried,
 };
 
 use crate::answers::ReplayAnswers;
@@ -41,7 +41,7 @@ pub(crate) struct DeviceReplayJson {
     /// Null if the requested settings differ from the recorded ones, nothing was recorded, or events that are needed for the
     /// comparison were left out.
     reproduces_recording: Option<bool>,
-    first_divergence: Option<DivergenceJson>,
+    first_divergence: Option<ReplayDifferenceJson>,
     /// Whether the layout at the end could be compared.
     compared_end: bool,
     /// Whether the numbers of `replayed` are exact.
@@ -223,7 +223,7 @@ pub(crate) struct FloorsJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Divergence"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Divergence"))]
-pub(crate) struct DivergenceJson {
+pub(crate) struct ReplayDifferenceJson {
     /// Null if every event is reproduced, but not the layout at the end.
     event: Option<usize>,
     recorded: Option<SideJson>,
@@ -279,11 +279,11 @@ fn device(names: &Names<'_>, builder: &Builder<'_>, d: &DeviceReplay) -> DeviceR
         replayed: ReplayedJson { outcome: outcome(&d.asked.outcome, knows_capacity), oom },
         reproduces_recording: d.reproduced.filter(|_| !d.is_what_if),
         compared_end: d.compared_end,
-        first_divergence: d.divergence.map(divergence),
+        first_divergence: d.first_difference.map(divergence),
         exact: d.limitations.is_empty(),
-        approximate_because: d.limitations.iter().map(doubt).collect(),
+        approximate_because: d.limitations.iter().map(limitation).collect(),
         what_if: d.tried.iter().map(|t| tried(d, t)).collect(),
-        what_if_approximate_because: d.what_if_limitations.iter().map(doubt).collect(),
+        what_if_approximate_because: d.what_if_limitations.iter().map(limitation).collect(),
         plan: d.plan.as_ref().map(|plan| plan_json(names, plan, knows_capacity)),
         floors: FloorsJson {
             active_bytes: d.lower_bounds.active,
@@ -362,21 +362,25 @@ fn plan_json(names: &Names<'_>, p: &PlanReplay, knows_capacity: bool) -> PlanJso
     }
 }
 
-fn divergence(d: Divergence) -> DivergenceJson {
+fn divergence(d: ReplayDifference) -> ReplayDifferenceJson {
     match d {
-        Divergence::Event { event, recorded, replayed } => {
+        ReplayDifference::Event { event, recorded, replayed } => {
             let side = |h: MemoryEvent| SideJson { what: h.action.name(), address: h.address, bytes: h.size };
-            DivergenceJson { event: Some(event), recorded: recorded.map(side), replayed: replayed.map(side) }
+            ReplayDifferenceJson {
+                event: Some(event),
+                recorded: recorded.map(side),
+                replayed: replayed.map(side),
+            }
         }
-        Divergence::EndState { recorded, replayed } => {
+        ReplayDifference::EndState { recorded, replayed } => {
             let side = |b: EndBlock| SideJson { what: b.state.name(), address: b.address, bytes: b.size };
-            DivergenceJson { event: None, recorded: recorded.map(side), replayed: replayed.map(side) }
+            ReplayDifferenceJson { event: None, recorded: recorded.map(side), replayed: replayed.map(side) }
         }
     }
 }
 
-fn doubt(doubt: &ReplayLimitation) -> String {
-    match *doubt {
+fn limitation(limitation: &ReplayLimitation) -> String {
+    match *limitation {
         ReplayLimitation::Diverges => "diverges".to_owned(),
         ReplayLimitation::SettingsAssumed => "settings_assumed".to_owned(),
         ReplayLimitation::Overflowed => "probably_overflowed".to_owned(),

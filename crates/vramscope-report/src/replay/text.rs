@@ -9,7 +9,7 @@ use crate::answers::ReplayAnswers;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::replay::sentences::{self, device_size, floors, smallest_gpu};
-use crate::report::limitations::ReplayTrust;
+use crate::report::limitations::ReplayConfidence;
 use crate::report::out_of_memory::causes::{self, setting_name};
 use crate::shown::Shown;
 use crate::text::lines::{BAD, BOLD, DIM, GOOD};
@@ -259,16 +259,16 @@ impl Page<'_> {
 
     /// The limitations of the numbers.
     fn exactness(&mut self, d: &DeviceReplay) {
-        let trust = ReplayTrust::of(d, self.names.overflowed(d.device), &self.advice);
-        if let Some(text) = trust.reproduced {
+        let confidence = ReplayConfidence::of(d, self.names.overflowed(d.device), &self.advice);
+        if let Some(text) = confidence.reproduced {
             self.heading("Reproduced");
             self.words(2, text);
         }
-        if trust.doubts.is_empty() && trust.what_if_doubts.is_empty() {
+        if confidence.limitations.is_empty() && confidence.what_if_limitations.is_empty() {
             return;
         }
         self.heading("Limitations of these numbers");
-        for text in trust.doubts.iter().chain(&trust.what_if_doubts) {
+        for text in confidence.limitations.iter().chain(&confidence.what_if_limitations) {
             self.words(2, text);
         }
     }

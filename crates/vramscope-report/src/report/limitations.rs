@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    DeviceReplay, Divergence, EndBlock, MemoryEvent, Quality, Recorder, ReplayLimitation, SkippedActions,
-    Summary,
+    DeviceReplay, EndBlock, MemoryEvent, Quality, Recorder, ReplayDifference, ReplayLimitation,
+    SkippedActions, Summary,
 };
 use vramscope_basics::units::{bytes, count, counted};
 use vramscope_trace::formats::Recording;
@@ -101,7 +101,7 @@ impl QualityJson {
 }
 
 /// The limitations of a recording's numbers, one sentence each; empty if all are exact.
-pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
+pub(crate) fn limitations(q: &Quality, advice: &Advice) -> Vec<String> {
     let n = |n: usize, what: &str| counted(n as u64, what);
     let mut notes = Vec::new();
     if !q.skipped.is_empty() {
@@ -186,35 +186,36 @@ pub(crate) fn replay_doubts(
     overflowed: bool,
     advice: &Advice,
 ) -> (Vec<String>, Vec<String>) {
-    let sentence = |&doubt: &ReplayLimitation| of_replay(doubt, replay, overflowed, advice);
-    let of_others = replay.what_if_limitations.iter().filter(|doubt| !replay.limitations.contains(doubt));
+    let sentence = |&limitation: &ReplayLimitation| of_replay(limitation, replay, overflowed, advice);
+    let of_others =
+        replay.what_if_limitations.iter().filter(|limitation| !replay.limitations.contains(limitation));
     (replay.limitations.iter().map(sentence).collect(), of_others.map(sentence).collect())
 }
 
 /// The limitations of a setting's effect in a report, one sentence each.
-pub(crate) fn setting_doubts(doubts: &[ReplayLimitation], advice: &Advice) -> Vec<String> {
-    let sentence = |&doubt: &ReplayLimitation| match doubt {
+pub(crate) fn setting_limitations(limitations: &[ReplayLimitation], advice: &Advice) -> Vec<String> {
+    let sentence = |&limitation: &ReplayLimitation| match limitation {
         ReplayLimitation::Diverges => format!(
             "The recorded settings do not reproduce the recording; {} shows the first difference.",
             advice.replay
         ),
-        doubt => in_words(doubt, false, advice),
+        limitation => in_words(limitation, false, advice),
     };
-    doubts.iter().map(sentence).collect()
+    limitations.iter().map(sentence).collect()
 }
 
 /// One limitation of a replay's numbers, in a sentence.
-fn of_replay(doubt: ReplayLimitation, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
-    match doubt {
+fn of_replay(limitation: ReplayLimitation, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
+    match limitation {
         ReplayLimitation::Diverges => divergence(d, advice),
-        doubt => in_words(doubt, overflowed, advice),
+        limitation => in_words(limitation, overflowed, advice),
     }
 }
 
 /// A limitation in a sentence, without details from a replay.
-fn in_words(doubt: ReplayLimitation, overflowed: bool, advice: &Advice) -> String {
+fn in_words(limitation: ReplayLimitation, overflowed: bool, advice: &Advice) -> String {
     let n = |n: usize, what: &str| counted(n as u64, what);
-    match doubt {
+    match limitation {
         ReplayLimitation::Diverges => "The recorded settings do not reproduce the recording.".to_owned(),
         ReplayLimitation::SettingsAssumed => SETTINGS_ASSUMED.to_owned(),
         ReplayLimitation::Skipped(action) => skipped(action),
@@ -271,9 +272,9 @@ fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
         None => "no block".to_owned(),
         Some(b) => format!("a block of {} at {:#x}, {}", bytes(b.size), b.address, b.state.name()),
     };
-    match d.divergence {
+    match d.first_difference {
         None => String::new(),
-        Some(Divergence::Event { event, recorded, replayed }) => format!(
+        Some(ReplayDifference::Event { event, recorded, replayed }) => format!(
             "The recorded settings do not reproduce the recording: at event {} the recording has {}, and the replay has {}. From this event on all numbers are approximate. {}{}",
             count(event as u64),
             happened(recorded),
@@ -292,7 +293,7 @@ fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
                 ""
             }
         ),
-        Some(Divergence::EndState { recorded, replayed }) => format!(
+        Some(ReplayDifference::EndState { recorded, replayed }) => format!(
             "Every event is reproduced, but not the layout at the end: the recording has {}, and the replay has {}.",
             block(recorded),
             block(replayed)
@@ -385,28 +386,28 @@ fn counted_with(n: usize, what: &str, one: &str, many: &str) -> String {
 /// The limitations of the numbers of a recorded device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Trust {
+pub struct Confidence {
     /// Whether all numbers are exact.
     pub is_exact: bool,
     /// A short title for the limitations.
     pub title: &'static str,
     /// The limitations, one sentence each; empty if all numbers are exact.
-    pub doubts: Vec<String>,
+    pub limitations: Vec<String>,
     /// Whether a replay under the recorded settings reproduced the recording, in a sentence.
     pub replay: &'static str,
     /// States that the oldest events were dropped, and how to record them; `None` if none was dropped.
     pub dropped: Option<String>,
 }
 
-impl Trust {
+impl Confidence {
     /// The limitations for this quality. `overflowed` if the recording states that its ring buffer dropped events.
     pub fn of(q: &Quality, overflowed: bool, recorder: Recorder, advice: &Advice) -> Self {
-        let doubts = doubts(q, advice);
-        let is_exact = q.sizes_exact() && doubts.is_empty();
+        let limitations = limitations(q, advice);
+        let is_exact = q.sizes_exact() && limitations.is_empty();
         Self {
             is_exact,
             title: if is_exact { "The numbers are exact" } else { "Some numbers may not be exact" },
-            doubts,
+            limitations,
             replay: match q.reproduced {
                 Some(true) => {
                     "A replay under the recorded settings reproduces every segment of the recording."
@@ -425,33 +426,33 @@ impl Trust {
 /// The limitations of the numbers of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ReplayTrust {
+pub struct ReplayConfidence {
     /// A short title for the limitations.
     pub title: &'static str,
     /// What the replay reproduced; `None` if it did not reproduce the recording, or reproduction was not requested.
     pub reproduced: Option<&'static str>,
     /// The limitations, one sentence each; empty if all numbers are exact.
-    pub doubts: Vec<String>,
+    pub limitations: Vec<String>,
     /// Further limitations, which apply only to settings other than the recorded ones.
-    pub what_if_doubts: Vec<String>,
+    pub what_if_limitations: Vec<String>,
 }
 
-impl ReplayTrust {
+impl ReplayConfidence {
     /// The limitations of `replay`. `overflowed` if the recording states that its ring buffer dropped events.
     pub fn of(replay: &DeviceReplay, overflowed: bool, advice: &Advice) -> Self {
-        let (of_all, what_if_doubts) = replay_doubts(replay, overflowed, advice);
-        let doubts: Vec<String> = unchecked(replay).into_iter().chain(of_all).collect();
+        let (of_all, what_if_limitations) = replay_doubts(replay, overflowed, advice);
+        let limitations: Vec<String> = unchecked(replay).into_iter().chain(of_all).collect();
         let reproduced = (replay.reproduced == Some(true)).then_some(if replay.compared_end {
             "Under the recorded settings, the replay reproduces every address, every segment event and the layout at the end."
         } else {
             "Under the recorded settings, the replay reproduces every address and every segment event. The layout at the end could not be compared."
         });
-        let title = match (reproduced, doubts.is_empty() && what_if_doubts.is_empty()) {
+        let title = match (reproduced, limitations.is_empty() && what_if_limitations.is_empty()) {
             (Some(_), _) => "Exact: the replay reproduces the recording",
             (None, false) => "Approximate",
             (None, true) => "Limitations",
         };
-        Self { title, reproduced, doubts, what_if_doubts }
+        Self { title, reproduced, limitations, what_if_limitations }
     }
 }
 
@@ -474,24 +475,24 @@ pub(crate) fn quality(q: &Quality, overflowed: bool, recorder: Recorder, advice:
         let (dropped, larger) = (sentence(dropped(overflowed)), larger(recorder));
         format!("{dropped}: an earlier peak may have been higher. Record with {larger}.")
     });
-    dropped.into_iter().chain(doubts(q, advice)).collect()
+    dropped.into_iter().chain(limitations(q, advice)).collect()
 }
 
 impl Page<'_> {
-    pub(crate) fn trust_of(&self, s: &Summary) -> Trust {
-        Trust::of(&s.quality, self.names.overflowed(s.device), self.recorder, &self.advice)
+    pub(crate) fn confidence_of(&self, s: &Summary) -> Confidence {
+        Confidence::of(&s.quality, self.names.overflowed(s.device), self.recorder, &self.advice)
     }
 
     /// The limitations of the numbers.
     pub(crate) fn limitations(&mut self, s: &Summary) {
-        let mut doubts = self.trust_of(s).doubts;
-        doubts.extend(not_followed(self.names.trace));
-        if doubts.is_empty() {
+        let mut limitations = self.confidence_of(s).limitations;
+        limitations.extend(not_followed(self.names.trace));
+        if limitations.is_empty() {
             return;
         }
         self.heading("Limitations of these numbers");
-        for doubt in doubts {
-            self.words(2, &doubt);
+        for limitation in limitations {
+            self.words(2, &limitation);
         }
     }
 }

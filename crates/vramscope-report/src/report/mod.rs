@@ -34,6 +34,7 @@ pub(crate) mod chart;
 mod churn;
 mod collectives;
 pub mod estimates;
+mod first_lines;
 pub(crate) mod fragmentation;
 pub(crate) mod holders;
 mod host_memory;
@@ -46,7 +47,6 @@ pub(crate) mod private_pools;
 mod referrers;
 mod regions;
 pub mod steps;
-mod verdict;
 
 /// A section of the report on a device.
 struct Section {

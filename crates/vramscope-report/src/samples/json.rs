@@ -6,7 +6,7 @@ use vramscope_analysis::{Growing, OutsidePart, PoolUse, SamplesSummary, Spike};
 use vramscope_trace::samples::{Call, DeviceMemorySource, LogEnd, LogEvent, PhaseSeen, Quantity, Values};
 
 use crate::answers::SampleAnswers;
-use crate::samples::sentences::{advice, doubts, findings};
+use crate::samples::sentences::{advice, findings, limitations};
 
 /// The output of `vramscope report --json` for a log of samples.
 #[derive(Debug, Serialize)]
@@ -39,7 +39,7 @@ struct DeviceJson {
     first_time_us: Option<i64>,
     last_time_us: Option<i64>,
     interval_us: u64,
-    longest_silence: Option<SpanJson>,
+    longest_silence: Option<IntervalJson>,
     main: &'static str,
     device_total_bytes: Option<u64>,
     /// Source of the device's bytes: `driver`, `nvml`, `nvml_mig` (a MIG instance) or `meminfo` (the host's memory, which the GPU shares);
@@ -59,13 +59,14 @@ struct DeviceJson {
     /// Sentences at the start and at the end of the text report.
     findings: Vec<String>,
     advice: Vec<&'static str>,
-    doubts: Vec<String>,
+    #[serde(rename = "doubts")]
+    limitations: Vec<String>,
 }
 
 /// A time span.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledSpan"))]
-struct SpanJson {
+struct IntervalJson {
     from_us: i64,
     to_us: i64,
 }
@@ -214,7 +215,7 @@ impl DeviceJson {
             first_time_us: s.time_us.map(|(first, _)| first),
             last_time_us: s.time_us.map(|(_, last)| last),
             interval_us: s.interval_us,
-            longest_silence: s.longest_silence.map(|(from_us, to_us)| SpanJson { from_us, to_us }),
+            longest_silence: s.longest_silence.map(|(from_us, to_us)| IntervalJson { from_us, to_us }),
             main: s.main.name(),
             device_total_bytes: s.device_total,
             device_source: s.device_source.map(DeviceMemorySource::name),
@@ -231,7 +232,7 @@ impl DeviceJson {
             phases: s.phases.iter().take(top).map(phase).collect(),
             findings: findings(s).into_iter().map(|found| found.text).collect(),
             advice: advice(s),
-            doubts: doubts(answers, s),
+            limitations: limitations(answers, s),
         }
     }
 }

@@ -242,7 +242,7 @@ pub(crate) fn damage(answers: &SampleAnswers<'_>) -> Option<String> {
 }
 
 /// The limitations of the numbers, one sentence each.
-pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<String> {
+pub(crate) fn limitations(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<String> {
     let damage = &answers.log.damage;
     let mut all = Vec::new();
     let mut say = |is_said: bool, text: String| all.extend(is_said.then_some(text));

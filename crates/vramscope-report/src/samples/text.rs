@@ -10,7 +10,7 @@ use crate::answers::SampleAnswers;
 use crate::fit::fit;
 use crate::report::chart::ChartColumn;
 use crate::samples::sentences::{
-    advice, damage, device_source, doubts, findings, label, quiet, rate, since_start, spiked,
+    advice, damage, device_source, findings, label, limitations, quiet, rate, since_start, spiked,
 };
 use crate::shown::Shown;
 use crate::text::lines::{BAD, BOLD, DIM, GOOD, Lines};
@@ -74,10 +74,10 @@ impl SamplesPage<'_> {
         self.events(s);
         self.phases(s);
         self.sentences("What to do about it", &advice(s));
-        let mut doubts = doubts(answers, s);
+        let mut limitations = limitations(answers, s);
         // The first lines have it.
-        doubts.retain(|doubt| damage(answers).as_ref() != Some(doubt));
-        self.sentences("Limitations of these numbers", &doubts);
+        limitations.retain(|limitation| damage(answers).as_ref() != Some(limitation));
+        self.sentences("Limitations of these numbers", &limitations);
     }
 
     fn verdict(&mut self, answers: &SampleAnswers<'_>, s: &SamplesSummary) {

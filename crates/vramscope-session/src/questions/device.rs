@@ -17,9 +17,9 @@ use crate::questions::bits::Bits;
 use crate::questions::cached::AllocationColumn;
 use crate::questions::cached::Among;
 use crate::questions::cached::Pools;
+use crate::questions::categories::{CategoriesOfDevice, Purpose};
 use crate::questions::conditions::Search;
 use crate::questions::conditions::SearchQuery;
-use crate::questions::purposes::{Purpose, PurposesOfDevice};
 use crate::questions::regions_at::RegionsAt;
 use crate::questions::tags::{Tags, TagsOfDevice};
 
@@ -53,18 +53,18 @@ pub(crate) struct Device<'r> {
     pub(crate) end: ByKind<u64>,
     /// The number of allocations that were live before recording.
     pub(crate) preexisting: usize,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) markers: Vec<Marker>,
     /// The distinct combinations of tags; allocations and events refer to them by position.
     pub(crate) tags: &'r [Tags],
     /// The distinct texts of `tags`.
     pub(crate) tag_texts: Vec<&'r str>,
     /// The categories of allocations, which refer to them by position. Null for a long recording before they are computed.
     pub(crate) purposes: Option<&'r [Purpose]>,
-    /// The steps of the program. Null if it does not repeat itself, and while `purposes` is null.
+    /// The steps of the program. Null if it does not repeat itself, and while `categories` is null.
     pub(crate) steps: Option<Steps>,
-    /// The phases of steps. Null if none are known, and while `purposes` is null.
+    /// The phases of steps. Null if none are known, and while `categories` is null.
     pub(crate) phases: Option<Phases>,
-    pub(crate) trust: Trust,
+    pub(crate) confidence: Confidence,
 }
 
 /// The categories of a device's memory, and the steps and phases that follow from them.
@@ -136,12 +136,12 @@ pub(crate) struct Steps {
 /// The confidence in a device's numbers, in the wording of the report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Trust {
+pub(crate) struct Confidence {
     pub(crate) is_exact: bool,
     /// The verdict in a few words.
     pub(crate) title: &'static str,
     /// Why numbers may be inexact, one sentence each; empty if they are exact.
-    pub(crate) doubts: Vec<String>,
+    pub(crate) limitations: Vec<String>,
     /// Whether a replay under the recorded settings reproduced the recording, in a sentence.
     pub(crate) replay: &'static str,
     /// A sentence if the oldest events were dropped, with advice on how to record them.
@@ -159,7 +159,7 @@ pub(crate) struct Peak {
 /// An event with a mark on the axis.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Mark {
+pub(crate) struct Marker {
     pub(crate) event: usize,
     pub(crate) time_us: Option<i64>,
     pub(crate) kind: MarkKind,
@@ -204,7 +204,7 @@ pub(crate) struct OpenDevice {
     frames: Arc<Frames>,
     pub(crate) tags: TagsOfDevice,
     /// The categories of its allocations. Computed on first use.
-    purposes: OnceLock<PurposesOfDevice>,
+    purposes: OnceLock<CategoriesOfDevice>,
     /// For each allocation, the number of earlier allocations at the same address. Computed on first use.
     versions: OnceLock<Vec<u32>>,
     /// Lines whose allocations accumulate, in the report's order. Computed on first use.
@@ -250,17 +250,17 @@ impl OpenDevice {
     }
 
     /// Sets precomputed categories.
-    pub(crate) fn told(self, purposes: Option<PurposesOfDevice>) -> Self {
+    pub(crate) fn told(self, purposes: Option<CategoriesOfDevice>) -> Self {
         Self { purposes: purposes.map(OnceLock::from).unwrap_or_default(), ..self }
     }
 
     /// The categories of its allocations.
-    pub(crate) fn purposes(&self) -> &PurposesOfDevice {
-        self.purposes.get_or_init(|| PurposesOfDevice::of(self.history()))
+    pub(crate) fn purposes(&self) -> &CategoriesOfDevice {
+        self.purposes.get_or_init(|| CategoriesOfDevice::of(self.history()))
     }
 
     /// The categories, if they are computed already: for answers that must not wait.
-    pub(crate) fn purposes_so_far(&self) -> Option<&PurposesOfDevice> {
+    pub(crate) fn purposes_so_far(&self) -> Option<&CategoriesOfDevice> {
         self.purposes.get()
     }
 
@@ -312,19 +312,19 @@ impl OpenDevice {
     }
 }
 
-/// The maximum number of marks per device: a program that catches out-of-memory errors may have any number.
-const MOST_MARKS: usize = 1000;
+/// The maximum number of markers per device: a program that catches out-of-memory errors may have any number.
+const MOST_MARKERS: usize = 1000;
 
 impl OpenDevice {
-    /// The first data that the page requests about a device: its peaks, its marks, and the confidence in its numbers.
+    /// The first data that the page requests about a device: its peaks, its markers, and the confidence in its numbers.
     pub(crate) fn overview(&self, recorder: Recorder, advice: &Advice) -> Device<'_> {
         let history = self.history();
         let events = &history.device().events;
         let peaks = self.timeline.peaks();
         let peak = |p: vramscope_analysis::Peak| Peak { bytes: p.bytes, moment: p.moment.index() };
         let overflowed = history.device().overflowed == Some(true);
-        let mut trust = vramscope_report::Trust::of(&history.quality, overflowed, recorder, advice);
-        trust.doubts.extend(not_followed(history.trace()));
+        let mut confidence = vramscope_report::Confidence::of(&history.quality, overflowed, recorder, advice);
+        confidence.limitations.extend(not_followed(history.trace()));
         Device {
             device: history.device().device,
             events: events.len(),
@@ -340,18 +340,18 @@ impl OpenDevice {
             start: by_kind(self.timeline.counters_at(Moment::START)),
             end: by_kind(self.timeline.counters_at(history.end())),
             preexisting: history.quality.preexisting,
-            marks: self.marks(),
+            markers: self.markers(),
             tags: &self.tags.table,
             tag_texts: self.tags.texts.iter().map(|text| text.get(history)).collect(),
             purposes: self.purposes_so_far().map(|p| p.table.as_slice()),
             steps: self.purposes_so_far().and_then(|p| self.steps(&p.steps)),
             phases: self.purposes_so_far().and_then(|p| self.phases(&p.steps)),
-            trust: Trust {
-                is_exact: trust.is_exact,
-                title: trust.title,
-                doubts: trust.doubts,
-                replay: trust.replay,
-                dropped: trust.dropped,
+            confidence: Confidence {
+                is_exact: confidence.is_exact,
+                title: confidence.title,
+                limitations: confidence.limitations,
+                replay: confidence.replay,
+                dropped: confidence.dropped,
             },
         }
     }
@@ -413,7 +413,7 @@ impl OpenDevice {
         })
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn markers(&self) -> Vec<Marker> {
         let events = &self.history().device().events;
         let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
             Action::Oom => Some((event, MarkKind::Oom)),
@@ -421,8 +421,8 @@ impl OpenDevice {
             _ => None,
         });
         marked
-            .take(MOST_MARKS)
-            .map(|(event, kind)| Mark {
+            .take(MOST_MARKERS)
+            .map(|(event, kind)| Marker {
                 event,
                 time_us: self.timeline.time_of(Moment::after(event)),
                 kind,

@@ -2,12 +2,12 @@
 //!
 //! Each question has its own file: the query, the answer, and the computation. Tests write the page's types from these structs.
 //!
-//! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
+//! - `recording`: a file with everything derived from it; `device`, `tags`, `categories`: one device. `categories` has one byte for each
 //!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
 //! - `columns`: columns of numbers in answers, and their conversion to JSON.
 //! - `picture`: the timeline in a window. `search`: allocations that match, by `conditions`. `held`: live allocations at a moment, in
 //!   groups and as a tree, changed by `transforms`.
-//! - `spent`: the memory that an interval allocated, freed and retained. `parting`: the first difference between two intervals.
+//! - `interval`: the memory that an interval allocated, freed and retained. `first_difference`: the first difference between two intervals.
 //! - `what_if`: other settings, other devices, and changes to the program.
 //! - `operators`: the operators and kernels of a trace beside the recording; `lanes` has their rows.
 
@@ -17,33 +17,33 @@ mod allocation;
 mod allocations;
 mod bits;
 mod cached;
+mod categories;
 pub mod columns;
 mod comparison;
 mod conditions;
 mod device;
 mod events;
+mod first_difference;
 mod groups;
 mod held;
 mod highest;
 mod holes;
 mod hues;
+mod interval;
 mod lanes;
 mod layout;
 mod lines;
 pub(crate) mod markers;
 mod names;
 mod operators;
-mod parting;
 mod picture;
 mod pools;
-mod purposes;
 pub(crate) mod recording;
 mod regions;
 mod regions_at;
 mod report;
 mod rows;
 mod search;
-mod spent;
 pub(crate) mod tables;
 mod tags;
 mod transforms;
@@ -67,10 +67,12 @@ use self::comparison::{Comparison, compare};
 use self::conditions::SearchQuery;
 use self::device::{Meaning, OpenDevice};
 use self::events::Events;
+use self::first_difference::{FirstDifference, FirstDifferenceQuery, first_difference};
 use self::groups::{Groups, GroupsQuery, Legend, LegendQuery};
 use self::held::{Holders, HoldersOfBothQuery, Live, LiveQuery, holders_of_both};
 use self::highest::{HighestOfBoth, HighestOfBothQuery, highest};
 use self::holes::{HoleSince, Holes};
+use self::interval::{IntervalAnswer, IntervalQuery};
 use self::layout::Layout;
 use self::lines::{SourceLines, SourceLinesQuery};
 use self::markers::Markers;
@@ -78,7 +80,6 @@ use self::names::Names;
 use self::operators::{
     InFlight, InFlightQuery, OperatorFacts, OperatorLanes, OperatorPicture, OperatorWindow,
 };
-use self::parting::{Parting, PartingQuery, parting};
 use self::picture::{Bands, Picture, SpanQuery, WindowQuery};
 use self::pools::{PoolHeld, PoolQuery, Segments};
 use self::regions::Regions;
@@ -88,7 +89,6 @@ use self::search::Place;
 use self::search::PlaceQuery;
 use self::search::Specks;
 use self::search::SpecksQuery;
-use self::spent::{Spent, SpentQuery};
 use self::what_if::{KnownGpu, MarkedProgram, Replay, SettingCheck, known_gpus};
 use crate::SessionError;
 
@@ -146,7 +146,7 @@ questions! { |of|
         holders_of_both(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
     }
     /// Allocations and frees between two moments, in groups.
-    Spent(query: SpentQuery) -> Spent { of.file.spent(of.position, &query, of.cancel)? }
+    Interval(query: IntervalQuery) -> IntervalAnswer { of.file.interval(of.position, &query, of.cancel)? }
     /// The groups by which pictures are colored.
     Groups(query: GroupsQuery) -> Groups { of.file.groups(of.position, &query)? }
     /// The largest groups, and their bytes.
@@ -156,8 +156,8 @@ questions! { |of|
         highest(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
     }
     /// The first difference between the allocated bytes in an interval of this device and in one of another, of any file.
-    Parting(query: PartingQuery) -> Parting {
-        parting(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
+    FirstDifference(query: FirstDifferenceQuery) -> FirstDifference {
+        first_difference(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
     }
     /// Segments and blocks at a moment.
     Layout {
@@ -317,7 +317,7 @@ impl Question {
             Self::Comparison { other_file, .. }
             | Self::HoldersOfBoth(HoldersOfBothQuery { other_file, .. })
             | Self::HighestOfBoth(HighestOfBothQuery { other_file, .. })
-            | Self::Parting(PartingQuery { other_file, .. }) => Some(other_file),
+            | Self::FirstDifference(FirstDifferenceQuery { other_file, .. }) => Some(other_file),
             _ => None,
         }
     }

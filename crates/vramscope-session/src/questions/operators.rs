@@ -17,9 +17,9 @@ use crate::SessionError;
 use crate::questions::advice::PAGE_ADVICE;
 use crate::questions::columns::{Columns, F64s, Reply, U8s, U32s};
 use crate::questions::device::OpenDevice;
+use crate::questions::interval::Amount;
 use crate::questions::lanes::{OpenOperators, is_of_device, is_of_host, lane_names};
 use crate::questions::recording::{OpenRecording, no_device};
-use crate::questions::spent::Amount;
 
 /// The lanes of a trace beside the recording.
 #[derive(Debug, Clone, Serialize)]

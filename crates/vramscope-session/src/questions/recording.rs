@@ -10,9 +10,9 @@ use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 use crate::SessionError;
 use crate::questions::about::About;
 use crate::questions::advice::PAGE_ADVICE;
+use crate::questions::categories::CategoriesOfDevice;
 use crate::questions::device::{Device, OpenDevice};
 use crate::questions::lanes::OpenOperators;
-use crate::questions::purposes::PurposesOfDevice;
 use crate::questions::tags::TagsOfDevice;
 
 /// One open file.
@@ -65,7 +65,8 @@ impl OpenRecording {
             let open = |position| {
                 let history = session.history(position, closed).ok()?;
                 let is_short = history.device().events.len() <= AT_ONCE;
-                let told = || (TagsOfDevice::of(&history), is_short.then(|| PurposesOfDevice::of(&history)));
+                let told =
+                    || (TagsOfDevice::of(&history), is_short.then(|| CategoriesOfDevice::of(&history)));
                 let ((tags, purposes), timeline) = at_once(told, || Timeline::of(Arc::clone(&history)));
                 Some((timeline, tags, purposes))
             };

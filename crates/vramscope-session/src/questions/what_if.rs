@@ -26,7 +26,7 @@ pub(crate) struct Replay {
     pub(crate) nearest: Option<String>,
     /// The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none.
     pub(crate) smallest_gpu: Option<String>,
-    pub(crate) trust: ReplayTrust,
+    pub(crate) confidence: ReplayConfidence,
 }
 
 /// Whether PyTorch accepts a setting.
@@ -76,15 +76,15 @@ pub(crate) struct MarkEffect {
 /// The confidence in a replay, in the wording of the report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct ReplayTrust {
+pub(crate) struct ReplayConfidence {
     /// The verdict in a few words.
     pub(crate) title: &'static str,
     /// What the replay reproduced; null if it did not reproduce the recording.
     pub(crate) reproduced: Option<&'static str>,
     /// Why the replay is approximate, one sentence each; empty if it is exact.
-    pub(crate) doubts: Vec<String>,
+    pub(crate) limitations: Vec<String>,
     /// Further limitations, which apply only to settings other than the recorded ones.
-    pub(crate) what_if_doubts: Vec<String>,
+    pub(crate) what_if_limitations: Vec<String>,
 }
 
 /// The known GPUs, smallest memory first.
@@ -154,7 +154,7 @@ impl OpenRecording {
             .iter()
             .map(|t| t.outcome.reserved.iter().map(|&(event, b)| (Moment::after(event).index(), b)).collect())
             .collect();
-        let trust = vramscope_report::ReplayTrust::of(
+        let confidence = vramscope_report::ReplayConfidence::of(
             replay,
             self.session.names().overflowed(replay.device),
             self.session.advice(),
@@ -165,11 +165,11 @@ impl OpenRecording {
             floors: replay_sentences::floors(replay),
             nearest: replay.nearest.as_ref().map(out_of_memory::nearest),
             smallest_gpu: replay.smallest_gpu.as_ref().map(replay_sentences::smallest_gpu),
-            trust: ReplayTrust {
-                title: trust.title,
-                reproduced: trust.reproduced,
-                doubts: trust.doubts,
-                what_if_doubts: trust.what_if_doubts,
+            confidence: ReplayConfidence {
+                title: confidence.title,
+                reproduced: confidence.reproduced,
+                limitations: confidence.limitations,
+                what_if_limitations: confidence.what_if_limitations,
             },
             device: first_device(serde_json::to_value(ReplayJson::new(&answers))?),
         })

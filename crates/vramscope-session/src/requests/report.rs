@@ -8,7 +8,9 @@ use vramscope_analysis::{
     AllocationCategories, By, Cancel, History, IntervalOptions, IntervalSummary, Options, Steps, Summary,
     When,
 };
-use vramscope_report::{Answers, ROWS, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
+use vramscope_report::{
+    Answers, IntervalAnswers, IntervalJson, ROWS, ReportJson, TextOptions, report, interval_report,
+};
 use vramscope_trace::Phase;
 
 use crate::error::{Result, SessionError};
@@ -90,7 +92,7 @@ pub enum ReportAnswer<'s> {
     /// At the peak, or after one event.
     State(Answers<'s>),
     /// For a range of events.
-    Interval(SpanAnswers<'s>),
+    Interval(IntervalAnswers<'s>),
 }
 
 /// The report's answer as JSON.
@@ -98,7 +100,7 @@ pub enum ReportAnswer<'s> {
 #[serde(untagged)]
 enum ReportAnswerJson {
     State(ReportJson),
-    Interval(SpanJson),
+    Interval(IntervalJson),
 }
 
 impl ReportAnswer<'_> {
@@ -107,18 +109,18 @@ impl ReportAnswer<'_> {
     pub fn json(&self) -> impl Serialize + use<> {
         match self {
             Self::State(answers) => ReportAnswerJson::State(ReportJson::new(answers)),
-            Self::Interval(answers) => ReportAnswerJson::Interval(SpanJson::new(answers)),
+            Self::Interval(answers) => ReportAnswerJson::Interval(IntervalJson::new(answers)),
         }
     }
 
     /// The answer as text in lines of `width` columns. `full_stacks`: every row is followed by all frames of its stack.
     #[must_use]
     pub fn text(&self, width: usize, full_stacks: bool) -> String {
-        let (Self::State(Answers { top, .. }) | Self::Interval(SpanAnswers { top, .. })) = self;
+        let (Self::State(Answers { top, .. }) | Self::Interval(IntervalAnswers { top, .. })) = self;
         let options = TextOptions { width, top: top.unwrap_or(ROWS).max(1), full_stacks };
         match self {
             Self::State(answers) => report(answers, options),
-            Self::Interval(answers) => span_report(answers, options),
+            Self::Interval(answers) => interval_report(answers, options),
         }
     }
 }
@@ -184,7 +186,7 @@ impl Session {
         (first, last): (usize, Option<usize>),
         request: &ReportRequest,
         cancel: &Cancel,
-    ) -> Result<SpanAnswers<'_>> {
+    ) -> Result<IntervalAnswers<'_>> {
         let mut devices = Vec::new();
         for &position in positions {
             let history = self.history(position, cancel)?;
@@ -202,7 +204,7 @@ impl Session {
         phase: Option<Phase>,
         request: &ReportRequest,
         cancel: &Cancel,
-    ) -> Result<SpanAnswers<'_>> {
+    ) -> Result<IntervalAnswers<'_>> {
         let mut devices = Vec::new();
         let mut refused = None;
         for &position in positions {
@@ -235,8 +237,12 @@ impl Session {
         if cancel.is_cancelled() { Err(SessionError::Cancelled) } else { Ok(summary) }
     }
 
-    fn interval_answers(&self, devices: Vec<IntervalSummary>, request: &ReportRequest) -> SpanAnswers<'_> {
-        SpanAnswers {
+    fn interval_answers(
+        &self,
+        devices: Vec<IntervalSummary>,
+        request: &ReportRequest,
+    ) -> IntervalAnswers<'_> {
+        IntervalAnswers {
             file: self.name(),
             recording: self.recording(),
             frames: self.frames(),

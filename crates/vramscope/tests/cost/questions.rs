@@ -141,12 +141,12 @@ fn of_page(events: usize) -> Vec<Value> {
         ["names", "meaning", "markers", "regions", "operator_lanes", "segments", "report", "replay", "gpus"];
     let windows = ["picture", "bands", "specks"];
     let others = [
-        "spent",
+        "interval",
         "groups",
         "legend",
         "holders_of_both",
         "highest_of_both",
-        "parting",
+        "first_difference",
         "layout",
         "holes",
         "hole",

@@ -121,7 +121,7 @@ export type Allocation = {
   /** The forward pass of this backward allocation, if anomaly mode recorded it: lines of text, outermost call first. */
   forward: Array<string>;
   tags: number;
-  /** A position in the device's `purposes`. */
+  /** A position in the device's `categories`. */
   purpose: number;
   /** A position in `ORIGINS`. */
   origin: number;
@@ -167,7 +167,7 @@ export type Allocations = {
   freed_us: F64s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `purposes`. */
+  /** Positions in the device's `categories`. */
   purpose: U8s;
   /** Positions in `ORIGINS`. */
   origin: U8s;
@@ -328,6 +328,21 @@ export type Comparison = {
 };
 
 /**
+ * The confidence in a device's numbers, in the wording of the report.
+ */
+export type Confidence = {
+  is_exact: boolean;
+  /** The verdict in a few words. */
+  title: string;
+  /** Why numbers may be inexact, one sentence each; empty if they are exact. */
+  limitations: Array<string>;
+  /** Whether a replay under the recorded settings reproduced the recording, in a sentence. */
+  replay: string;
+  /** A sentence if the oldest events were dropped, with advice on how to record them. */
+  dropped: string | null;
+};
+
+/**
  * One device of a file.
  */
 export type Device = {
@@ -353,11 +368,11 @@ export type Device = {
   tag_texts: Array<string>;
   /** The categories of allocations, which refer to them by position. Null for a long recording before they are computed. */
   purposes: Array<Purpose> | null;
-  /** The steps of the program. Null if it does not repeat itself, and while `purposes` is null. */
+  /** The steps of the program. Null if it does not repeat itself, and while `categories` is null. */
   steps: Steps | null;
-  /** The phases of steps. Null if none are known, and while `purposes` is null. */
+  /** The phases of steps. Null if none are known, and while `categories` is null. */
   phases: Phases | null;
-  trust: Trust;
+  confidence: Confidence;
 };
 
 /**
@@ -403,6 +418,33 @@ export type Events = {
  * A column of `f64`.
  */
 export type F64s = Float64Array;
+
+/**
+ * The first difference between two sequences of changes of the allocated bytes.
+ */
+export type FirstDifference = {
+  /** The number of changes before the difference. */
+  shared: number;
+  /** Whether there is no difference. */
+  is_same: boolean;
+  /** The moments right after the first change that differs; null if the interval has no further change. */
+  moment: number | null;
+  other_moment: number | null;
+};
+
+/**
+ * Requests the first difference between the allocated bytes over an interval of each of two devices.
+ */
+export type FirstDifferenceQuery = {
+  /** The first and the last moment of the interval. */
+  from: number;
+  to: number;
+  /** The position of the other file, and of the device in it. */
+  other_file: number;
+  other_device: number;
+  other_from: number;
+  other_to: number;
+};
 
 /**
  * The matches of a search: their number, a bit set, and the largest of them.
@@ -476,6 +518,37 @@ export type Groups = {
   tags: U32s;
   /** The hue of each frame of the file, for call trees. Empty unless grouped by line, function, file or module. */
   frame: U32s;
+};
+
+/**
+ * An interval of the recording, and its amounts.
+ */
+export type GroupsOfInterval = {
+  from: number;
+  to: number;
+  /** For example `backward of step 2` or `events 10 to 99`. */
+  title: string;
+  /** A summary in one line. */
+  headline: string;
+  /** Microseconds from its first event to its last; null without times. */
+  lasted_us: number | null;
+  /** The peak of allocated bytes in the interval, and its first moment. */
+  highest: number;
+  highest_moment: number;
+  /** The amounts of all allocations. */
+  all: SpentAmounts;
+  /** The amounts of the allocations that match the search. */
+  found: SpentAmounts;
+  /** Bytes of each group. */
+  before: F64s;
+  allocated: F64s;
+  freed: F64s;
+  temporary: F64s;
+  survived: F64s;
+  at_highest: F64s;
+  after: F64s;
+  /** The number of blocks that each group allocated. */
+  count: U32s;
 };
 
 /**
@@ -651,6 +724,37 @@ export type InFlightQuery = {
 };
 
 /**
+ * The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
+ * the largest decrease last.
+ */
+export type IntervalAnswer = {
+  /** Identifies each group in any interval of the recording. */
+  key: Array<string>;
+  /** The display name of each group. */
+  label: Array<string>;
+  /** The stack that allocated most of each group. */
+  stack: U32s;
+  now: GroupsOfInterval;
+  /** The amounts in the compared interval. */
+  before: GroupsOfInterval | null;
+  /** The same interval of the previous step, if this is a step or a region. */
+  earlier: EarlierPart | null;
+};
+
+/**
+ * Requests the activity between two moments: the events `from..to`.
+ */
+export type IntervalQuery = {
+  from: number;
+  to: number;
+  by: By;
+  /** The search that selects allocations; null for all. */
+  search: Query | null;
+  /** The moments of the interval for comparison. */
+  before: [number, number] | null;
+};
+
+/**
  * The items of a picture: allocations, or reserved ranges.
  */
 export type Items = {
@@ -667,7 +771,7 @@ export type Items = {
   to: U32s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `purposes`; empty for ranges, and before the categories are computed. */
+  /** Positions in the device's `categories`; empty for ranges, and before the categories are computed. */
   purpose: U8s;
 };
 
@@ -731,7 +835,7 @@ export type LayoutBlocks = {
   pending: U8s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `purposes`. */
+  /** Positions in the device's `categories`. */
   purpose: U8s;
   from: U32s;
   /** 1 if the block was live before recording. */
@@ -1043,33 +1147,6 @@ export type OperatorWindow = {
 };
 
 /**
- * The first difference between two sequences of changes of the allocated bytes.
- */
-export type Parting = {
-  /** The number of changes before the difference. */
-  shared: number;
-  /** Whether there is no difference. */
-  is_same: boolean;
-  /** The moments right after the first change that differs; null if the interval has no further change. */
-  moment: number | null;
-  other_moment: number | null;
-};
-
-/**
- * Requests the first difference between the allocated bytes over an interval of each of two devices.
- */
-export type PartingQuery = {
-  /** The first and the last moment of the interval. */
-  from: number;
-  to: number;
-  /** The position of the other file, and of the device in it. */
-  other_file: number;
-  other_device: number;
-  other_from: number;
-  other_to: number;
-};
-
-/**
  * The peak of one kind of bytes, and its first moment.
  */
 export type Peak = {
@@ -1306,16 +1383,16 @@ export type Question = {
 } & LiveQuery | {
   "question": "holders_of_both"
 } & HoldersOfBothQuery | {
-  "question": "spent"
-} & SpentQuery | {
+  "question": "interval"
+} & IntervalQuery | {
   "question": "groups"
 } & GroupsQuery | {
   "question": "legend"
 } & LegendQuery | {
   "question": "highest_of_both"
 } & HighestOfBothQuery | {
-  "question": "parting"
-} & PartingQuery | {
+  "question": "first_difference"
+} & FirstDifferenceQuery | {
   "question": "layout";
   /** The moment. */
   moment: number;
@@ -1443,7 +1520,21 @@ export type Replay = {
   nearest: string | null;
   /** The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none. */
   smallest_gpu: string | null;
-  trust: ReplayTrust;
+  confidence: ReplayConfidence;
+};
+
+/**
+ * The confidence in a replay, in the wording of the report.
+ */
+export type ReplayConfidence = {
+  /** The verdict in a few words. */
+  title: string;
+  /** What the replay reproduced; null if it did not reproduce the recording. */
+  reproduced: string | null;
+  /** Why the replay is approximate, one sentence each; empty if it is exact. */
+  limitations: Array<string>;
+  /** Further limitations, which apply only to settings other than the recorded ones. */
+  what_if_limitations: Array<string>;
 };
 
 /**
@@ -1468,20 +1559,6 @@ export type ReplayRequest = {
   plan?: string | null;
   /** Only this device */
   device?: number | null;
-};
-
-/**
- * The confidence in a replay, in the wording of the report.
- */
-export type ReplayTrust = {
-  /** The verdict in a few words. */
-  title: string;
-  /** What the replay reproduced; null if it did not reproduce the recording. */
-  reproduced: string | null;
-  /** Why the replay is approximate, one sentence each; empty if it is exact. */
-  doubts: Array<string>;
-  /** Further limitations, which apply only to settings other than the recorded ones. */
-  what_if_doubts: Array<string>;
 };
 
 /**
@@ -1628,24 +1705,6 @@ export type SpecksQuery = {
 };
 
 /**
- * The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
- * the largest decrease last.
- */
-export type Spent = {
-  /** Identifies each group in any interval of the recording. */
-  key: Array<string>;
-  /** The display name of each group. */
-  label: Array<string>;
-  /** The stack that allocated most of each group. */
-  stack: U32s;
-  now: SpentIn;
-  /** The amounts in the compared interval. */
-  before: SpentIn | null;
-  /** The same interval of the previous step, if this is a step or a region. */
-  earlier: EarlierPart | null;
-};
-
-/**
  * The amounts of allocations in an interval.
  */
 export type SpentAmounts = {
@@ -1663,50 +1722,6 @@ export type SpentAmounts = {
   at_highest: Amount;
   /** Live after the last event. */
   after: Amount;
-};
-
-/**
- * An interval of the recording, and its amounts.
- */
-export type SpentIn = {
-  from: number;
-  to: number;
-  /** For example `backward of step 2` or `events 10 to 99`. */
-  title: string;
-  /** A summary in one line. */
-  headline: string;
-  /** Microseconds from its first event to its last; null without times. */
-  lasted_us: number | null;
-  /** The peak of allocated bytes in the interval, and its first moment. */
-  highest: number;
-  highest_moment: number;
-  /** The amounts of all allocations. */
-  all: SpentAmounts;
-  /** The amounts of the allocations that match the search. */
-  found: SpentAmounts;
-  /** Bytes of each group. */
-  before: F64s;
-  allocated: F64s;
-  freed: F64s;
-  temporary: F64s;
-  survived: F64s;
-  at_highest: F64s;
-  after: F64s;
-  /** The number of blocks that each group allocated. */
-  count: U32s;
-};
-
-/**
- * Requests the activity between two moments: the events `from..to`.
- */
-export type SpentQuery = {
-  from: number;
-  to: number;
-  by: By;
-  /** The search that selects allocations; null for all. */
-  search: Query | null;
-  /** The moments of the interval for comparison. */
-  before: [number, number] | null;
 };
 
 /**
@@ -1767,21 +1782,6 @@ export type Tensor = {
   shape: string;
   /** Chains of references from a variable to the tensor. */
   referrers: Array<string>;
-};
-
-/**
- * The confidence in a device's numbers, in the wording of the report.
- */
-export type Trust = {
-  is_exact: boolean;
-  /** The verdict in a few words. */
-  title: string;
-  /** Why numbers may be inexact, one sentence each; empty if they are exact. */
-  doubts: Array<string>;
-  /** Whether a replay under the recorded settings reproduced the recording, in a sentence. */
-  replay: string;
-  /** A sentence if the oldest events were dropped, with advice on how to record them. */
-  dropped: string | null;
 };
 
 /**
@@ -1860,11 +1860,11 @@ export type Answers = {
   meaning: Meaning;
   live: Live;
   holders_of_both: Holders;
-  spent: Spent;
+  interval: IntervalAnswer;
   groups: Groups;
   legend: Legend;
   highest_of_both: HighestOfBoth;
-  parting: Parting;
+  first_difference: FirstDifference;
   layout: Layout;
   holes: Holes;
   hole: HoleSince;

@@ -20,7 +20,7 @@ import { shownMoment } from '../../state/moment';
 import { source } from '../../state/recordings';
 import { regions } from '../../state/regions';
 import { selected } from '../../state/selection';
-import { span } from '../../state/span';
+import { interval } from '../../state/interval';
 import { among, ascending, sortBy, type SortBy } from '../../state/table';
 import { AllocationDetails } from '../../timeline/allocation';
 import { allocationName, bytes, count, duration, stepNumber } from '../../text/units';
@@ -196,7 +196,7 @@ export function View() {
 
 function amongNow(): Among {
   if (among.value === 'live') return { are: 'live_at', moment: shownMoment.value };
-  if (among.value === 'span' && span.value) return { are: 'within', from: span.value[0], to: span.value[1] };
+  if (among.value === 'span' && interval.value) return { are: 'within', from: interval.value[0], to: interval.value[1] };
   return { are: 'all' };
 }
 
@@ -290,9 +290,9 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
           choices={[
             { value: 'all', label: 'All' },
             { value: 'live', label: `Live ${momentText(shownMoment.value, recording)}` },
-            ...(span.value ? [{ value: 'span' as const, label: 'Allocated in the interval' }] : []),
+            ...(interval.value ? [{ value: 'span' as const, label: 'Allocated in the interval' }] : []),
           ]}
-          value={among.value === 'span' && !span.value ? 'all' : among.value}
+          value={among.value === 'span' && !interval.value ? 'all' : among.value}
           choose={(which) => (among.value = which)}
         />
         <span class="spring" />

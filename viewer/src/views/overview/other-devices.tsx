@@ -4,8 +4,8 @@ import type { ComponentChildren } from 'preact';
 import { useAnswer } from '../../parts/answer';
 import type { Leak } from '../../source/generated/report';
 import type { Recording, Report } from '../../source/source';
-import { choose } from '../../state/open';
-import { firstFailure } from '../../state/opened';
+import { choose } from '../../state/choice';
+import { firstFailure } from '../../state/files';
 import { bytes, count, deviceName } from '../../text/units';
 import { Card } from './card';
 

@@ -25,7 +25,7 @@ import { ReferrersCard } from './referrers';
 import { RegionsCard } from './regions';
 import { StepsCard } from './steps';
 import { TextCard } from './text';
-import { TrustCard } from './trust';
+import { ConfidenceCard } from './confidence';
 
 const reportOf = once((file, device, unwanted) => source.ask(file, device, { question: 'report' }, unwanted));
 
@@ -97,7 +97,7 @@ function Overview({ open, current }: { open: Recording; current: Current }) {
       <div class="overview-column">
         {report ? <SectionCards found={{ open, current, report }} /> : <MemoryCard device={recording} hasRequests />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
-        {found && <TrustCard trust={recording.trust} />}
+        {found && <ConfidenceCard confidence={recording.confidence} />}
         {found && <MarkersCard file={file} device={device} scope={scope} />}
       </div>
       <div class="overview-column">

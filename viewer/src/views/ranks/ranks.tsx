@@ -7,7 +7,7 @@ import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from 
 import { Table } from '../../parts/table';
 import { Waiting } from '../../parts/controls';
 import type { RankTold, Ranks } from '../../source/source';
-import { ranks } from '../../state/opened';
+import { ranks } from '../../state/files';
 import { file } from '../../state/place';
 import { openRank } from '../../state/ranks';
 import { count } from '../../text/units';

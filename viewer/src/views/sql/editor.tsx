@@ -3,7 +3,7 @@
 import { useRef } from 'preact/hooks';
 import { Button } from '../../parts/controls';
 import type { SqlError, SqlTable } from '../../source/source';
-import { isOfRanks } from '../../state/opened';
+import { isOfRanks } from '../../state/files';
 import { recordings } from '../../state/recordings';
 import { draft, earlierQueries, runQuery, sql } from './state';
 import { count } from '../../text/units';

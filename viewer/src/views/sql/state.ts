@@ -1,11 +1,11 @@
 // The query of the SQL console, earlier queries, and the chart of a result.
 
 import { batch, signal } from '@preact/signals';
-import { anyText, kept, oneOf } from '../../state/kept';
-import { isText, stored } from '../../state/stored';
+import { anyText, inAddress, oneOf } from '../../state/in-address';
+import { isText, inBrowser } from '../../state/in-browser';
 
 /** The query whose result is shown; empty: none. */
-export const sql = kept('sql', anyText, '');
+export const sql = inAddress('sql', anyText, '');
 
 /** The number of queries that were run: the same query can run again. */
 export const runs = signal(0);
@@ -16,11 +16,11 @@ export const draft = signal<string | null>(null);
 export const CHARTS = ['table', 'bars', 'line'] as const;
 export type Chart = (typeof CHARTS)[number];
 /** How the result is shown. */
-export const chart = kept('chart', oneOf(CHARTS), 'table');
+export const chart = inAddress('chart', oneOf(CHARTS), 'table');
 
 /** The names of the columns of a chart; null: the first that fit. */
-export const chartLabel = kept('chartlabel', anyText, null);
-export const chartValue = kept('chartvalue', anyText, null);
+export const chartLabel = inAddress('chartlabel', anyText, null);
+export const chartValue = inAddress('chartvalue', anyText, null);
 
 /** The maximum number of earlier queries. */
 const MOST_EARLIER = 20;
@@ -28,7 +28,7 @@ const MOST_EARLIER = 20;
 const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 
 /** Earlier queries of this browser, the newest first. */
-export const earlierQueries = stored('sql', (value) => (isTexts(value) ? value.slice(0, MOST_EARLIER) : undefined), []);
+export const earlierQueries = inBrowser('sql', (value) => (isTexts(value) ? value.slice(0, MOST_EARLIER) : undefined), []);
 
 /** Runs a query and shows its result in a way; without one, as the former result. */
 export function runQuery(text: string, shownAs?: Chart): void {

@@ -14,12 +14,12 @@ import type { Console } from '../../source/engine';
 import type { SqlAnswer } from '../../source/source';
 import { moment } from '../../state/moment';
 import { chooseMoment, showBetween, zoomToAllocation } from '../../state/moves';
-import { choose } from '../../state/open';
-import { isToRead } from '../../state/opened';
+import { choose } from '../../state/choice';
+import { isToRead } from '../../state/files';
 import { device, file, view } from '../../state/place';
 import { recordings, source } from '../../state/recordings';
 import { selected } from '../../state/selection';
-import { chooseSpan, span } from '../../state/span';
+import { chooseInterval, interval } from '../../state/interval';
 import { chart, runs, sql, type Chart } from './state';
 import { count } from '../../text/units';
 import { ResultChart } from './chart';
@@ -165,13 +165,13 @@ function show({ file: to, device: number, allocation, moment: at, span: between 
     batch(() => {
       selected.value = allocation;
       moment.value = at;
-      span.value = between;
+      interval.value = between;
       view.value = 'timeline';
     });
     return;
   }
   if (between) {
-    chooseSpan(between);
+    chooseInterval(between);
     showBetween(between);
   }
   if (at !== null) chooseMoment(at);

@@ -101,7 +101,12 @@ export interface Difference {
 /** Compares two steps from the aligned event on. */
 export async function differenceOf(step: AlignedStep, reference: AlignedStep, unwanted: AbortSignal): Promise<Difference> {
   const other = { other_file: reference.file, other_device: reference.device, other_from: reference.at, other_to: reference.to };
-  const found = await source.ask(step.file, step.device, { question: 'parting', from: step.at, to: step.to, ...other }, unwanted);
+  const found = await source.ask(
+    step.file,
+    step.device,
+    { question: 'first_difference', from: step.at, to: step.to, ...other },
+    unwanted,
+  );
   const [change, otherChange] = await Promise.all([
     changeAt(step, found.moment, unwanted),
     changeAt(reference, found.other_moment, unwanted),

@@ -23,7 +23,7 @@ import {
   type Alignment,
   type OverlaidStep,
 } from '../../state/overlaid';
-import { isToRead, ranks } from '../../state/opened';
+import { isToRead, ranks } from '../../state/files';
 import { needMeaning, recordings } from '../../state/recordings';
 import { trouble } from '../../state/trouble';
 import { axis } from '../../state/window';

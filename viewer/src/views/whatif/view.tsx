@@ -11,7 +11,7 @@ import { Split } from '../../parts/split';
 import { Stopped, UnderWay, useStoppable } from '../../parts/stoppable';
 import { Table } from '../../parts/table';
 import type { Tried } from '../../source/generated/report';
-import type { Replay, ReplayTrust } from '../../source/source';
+import type { Replay, ReplayConfidence } from '../../source/source';
 import { source } from '../../state/recordings';
 import {
   capacityBytes,
@@ -111,7 +111,7 @@ function WhatIf(current: Current) {
                 conf={chosen ? (chosen.recorded ? null : chosen.conf) : shownOwn}
               />
               <Floors replay={replay} />
-              <Trust trust={replay.trust} />
+              <Confidence confidence={replay.confidence} />
             </aside>
           }
         />
@@ -252,7 +252,7 @@ function Smallest({
               ? 'It fits on no device size that was tried.'
               : `It fits on a device of ${bytes(smallest)}${query.overhead > 0 ? `, with an overhead of ${bytes(query.overhead)}` : ', without overhead'}.`}
           </p>
-          <Doubts title={null} doubts={found.trust.doubts} />
+          <Limitations title={null} limitations={found.confidence.limitations} />
         </div>
       )}
     </section>
@@ -391,24 +391,24 @@ function Floors({ replay }: { replay: Replay }) {
 }
 
 /** The confidence in the numbers, in the report's words. */
-function Trust({ trust }: { trust: ReplayTrust }) {
+function Confidence({ confidence }: { confidence: ReplayConfidence }) {
   return (
     <section class="fact-section" aria-label="Confidence">
-      <h3>{trust.title}</h3>
-      {trust.reproduced !== null && <p class="quiet">{trust.reproduced}</p>}
-      <Doubts title={null} doubts={trust.doubts} />
-      <Doubts title="For other than the recorded settings:" doubts={trust.what_if_doubts} />
+      <h3>{confidence.title}</h3>
+      {confidence.reproduced !== null && <p class="quiet">{confidence.reproduced}</p>}
+      <Limitations title={null} limitations={confidence.limitations} />
+      <Limitations title="For other than the recorded settings:" limitations={confidence.what_if_limitations} />
     </section>
   );
 }
 
-function Doubts({ title, doubts }: { title: string | null; doubts: string[] }) {
-  if (doubts.length === 0) return null;
+function Limitations({ title, limitations }: { title: string | null; limitations: string[] }) {
+  if (limitations.length === 0) return null;
   return (
     <>
       {title && <p>{title}</p>}
       <ul class="reasons">
-        {doubts.map((d) => (
+        {limitations.map((d) => (
           <li key={d}>
             <Sentence text={d} />
           </li>

@@ -9,7 +9,7 @@ use vramscope_trace::Trace;
 
 use crate::advice::Advice;
 use crate::names::Names;
-use crate::report::limitations::setting_doubts;
+use crate::report::limitations::setting_limitations;
 use crate::shown::Shown;
 
 /// The recorded value of `PYTORCH_CUDA_ALLOC_CONF`; empty if none was recorded.
@@ -293,9 +293,9 @@ fn best_setting(best: &BestSetting, is_advised: bool, growth: Option<u64>, advic
         }
         Recommended::Helps => {}
     }
-    match setting_doubts(&best.limitations, advice).as_slice() {
+    match setting_limitations(&best.limitations, advice).as_slice() {
         [] => text,
-        doubts => format!("{text} This is approximate. {}", doubts.join(" ")),
+        limitations => format!("{text} This is approximate. {}", limitations.join(" ")),
     }
 }
 

@@ -9,14 +9,14 @@ use vramscope_phantom::{MachineReport, PhantomRun, Unanswered};
 use vramscope_recorder::{RecordedProcess, names_log};
 use vramscope_report::{bytes, counted};
 
-use super::card::Card;
 use super::cards::{Basis, OnCard};
 use super::child::Ended;
-use super::found_out::FoundOut;
+use super::chosen_gpu::Card;
+use super::demands::Asked;
+use super::fits::FoundOut;
 use super::recordings::Recorded;
 use super::request::{RunRequest, Values};
-use super::unrecorded::Unrecorded;
-use super::verdict::Asked;
+use super::without_recording::Unrecorded;
 
 /// All results of a run.
 pub struct Answer<'a> {

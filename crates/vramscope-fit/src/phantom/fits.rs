@@ -5,8 +5,8 @@ use vramscope_analysis::{Capacity, Fit, fit_on_device};
 use vramscope_phantom::AskedAt;
 
 use super::attempt::{Attempt, UNLIMITED};
-use super::card::Card;
 use super::cards::{self, OnCard};
+use super::chosen_gpu::Card;
 use super::request::RunRequest;
 use crate::control::Control;
 

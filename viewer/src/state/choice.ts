@@ -4,14 +4,14 @@ import { batch } from '@preact/signals';
 import { clamped } from '../numbers/scale';
 import { reason } from '../text/reason';
 import { other } from './compared';
-import { forgetDevice } from './kept';
+import { forgetDevice } from './in-address';
 import { against, moment } from './moment';
 import { forgetNotes } from './notes';
-import { firstDevice, isOfRanks, isToRead } from './opened';
+import { firstDevice, isOfRanks, isToRead } from './files';
 import { NO_FILE, chosenDevice, defaultView, file, view } from './place';
 import { current, names, recordings, source } from './recordings';
 import { selected } from './selection';
-import { chooseSpan, span } from './span';
+import { chooseInterval, interval } from './interval';
 import { trouble } from './trouble';
 import { axis, hasAxis, range, whole } from './window';
 
@@ -82,7 +82,7 @@ export function clampToRecordings(): void {
   const last = current.value?.events ?? 0;
   for (const at of [moment, against]) if (at.value !== null) at.value = Math.min(at.value, last);
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
-  if (span.value) chooseSpan(span.value);
+  if (interval.value) chooseInterval(interval.value);
   if (!hasAxis()) {
     // The range was in microseconds, and would now mean events.
     axis.value = 'events';

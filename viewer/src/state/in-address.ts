@@ -23,11 +23,15 @@ interface Field {
 const fields: Field[] = [];
 
 /** A signal stored in the address as `key=...`. Its default is `otherwise`, which is not written. */
-export const kept = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O, ofDevice = false): Signal<T | O> =>
-  keptOr(key, form, signal(otherwise), ofDevice);
+export const inAddress = <T, O extends T | null>(
+  key: string,
+  form: AddressForm<T>,
+  otherwise: O,
+  ofDevice = false,
+): Signal<T | O> => inAddressOr(key, form, signal(otherwise), ofDevice);
 
-/** Like `kept`, with a default that may change: a value that was not chosen, here or in the address, follows it. */
-export function keptOr<T, O extends T | null>(
+/** Like `inAddress`, with a default that may change: a value that was not chosen, here or in the address, follows it. */
+export function inAddressOr<T, O extends T | null>(
   key: string,
   form: AddressForm<T>,
   otherwise: ReadonlySignal<O>,
@@ -54,16 +58,16 @@ export function keptOr<T, O extends T | null>(
   return held;
 }
 
-/** A kept signal of the shown device: choosing another device resets it. */
-export const keptOfDevice = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O) =>
-  kept(key, form, otherwise, true);
+/** Such a signal of the shown device: choosing another device resets it. */
+export const inAddressOfDevice = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O) =>
+  inAddress(key, form, otherwise, true);
 
 /** Resets all signals that belong to a device. */
 export function forgetDevice(): void {
   for (const field of fields) if (field.ofDevice) field.read(null);
 }
 
-/** Reads every kept signal from an address. */
+/** Reads every such signal from an address. */
 export function readAll(address: string): void {
   const parameters = new URLSearchParams(address);
   for (const field of fields) field.read(parameters.get(field.key));

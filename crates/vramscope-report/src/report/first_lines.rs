@@ -50,7 +50,7 @@ impl Page<'_> {
                 &format!("{before} was allocated before recording began and is included in all numbers."),
             );
         }
-        if let Some(dropped) = self.trust_of(s).dropped {
+        if let Some(dropped) = self.confidence_of(s).dropped {
             self.words(0, &dropped);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Purpose {
 
 /// The categories of allocations, the evidence for them, and the steps of the program.
 #[derive(Debug)]
-pub(crate) struct PurposesOfDevice {
+pub(crate) struct CategoriesOfDevice {
     /// Each combination of category and evidence that occurs.
     pub(crate) table: Vec<Purpose>,
     /// The position in `table` for each allocation of the history.
@@ -32,7 +32,7 @@ pub(crate) struct PurposesOfDevice {
 // A recorded category has one reason; each rule adds two, because it applies directly or through similar allocations.
 const _: () = assert!(Category::ALL.len() + 1 + 2 * CATEGORY_RULES.len() <= 1 + u8::MAX as usize);
 
-impl PurposesOfDevice {
+impl CategoriesOfDevice {
     pub(crate) fn of(history: &History) -> Self {
         let purposes = AllocationCategories::of(history);
         let mut table = Vec::new();

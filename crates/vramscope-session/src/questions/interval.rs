@@ -19,7 +19,7 @@ use crate::questions::search::Matcher;
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub struct SpentQuery {
+pub struct IntervalQuery {
     pub(crate) from: usize,
     pub(crate) to: usize,
     #[cfg_attr(test, ts(type = "By"))]
@@ -35,16 +35,16 @@ pub struct SpentQuery {
 /// the largest decrease last.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Spent {
+pub(crate) struct IntervalAnswer {
     /// Identifies each group in any interval of the recording.
     pub(crate) key: Vec<String>,
     /// The display name of each group.
     pub(crate) label: Vec<String>,
     /// The stack that allocated most of each group.
     pub(crate) stack: U32s,
-    pub(crate) now: SpentIn,
+    pub(crate) now: GroupsOfInterval,
     /// The amounts in the compared interval.
-    pub(crate) before: Option<SpentIn>,
+    pub(crate) before: Option<GroupsOfInterval>,
     /// The same interval of the previous step, if this is a step or a region.
     pub(crate) earlier: Option<EarlierPart>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Spent {
 /// An interval of the recording, and its amounts.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct SpentIn {
+pub(crate) struct GroupsOfInterval {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// For example `backward of step 2` or `events 10 to 99`.
@@ -127,7 +127,7 @@ struct Part<'d> {
 }
 
 impl OpenRecording {
-    pub(crate) fn spent(&self, device: usize, query: &SpentQuery, cancel: &Cancel) -> Reply<Spent> {
+    pub(crate) fn interval(&self, device: usize, query: &IntervalQuery, cancel: &Cancel) -> Reply<IntervalAnswer> {
         let device = self.device(device)?;
         let matcher = Matcher::of(device, query.search.as_ref(), cancel)?;
         let takes = |id: usize| matcher.as_ref().is_none_or(|matcher| matcher.finds(id));
@@ -154,7 +154,7 @@ impl OpenRecording {
         });
         let names = Both { a: self.session.names(), b: self.session.names() };
         let named: Vec<HolderChange> = changes.iter().map(|change| holder(&change.group)).collect();
-        Columns::answer(|columns| Spent {
+        Columns::answer(|columns| IntervalAnswer {
             key: named.iter().map(|group| key(group, &names)).collect(),
             label: named.iter().map(|group| label(group, &names)).collect(),
             stack: columns.u32(changes.iter().map(|change| stack(change.group.stack))),
@@ -195,14 +195,14 @@ impl OpenRecording {
 }
 
 impl Part<'_> {
-    fn columns(&self, columns: &mut Columns, groups: &[IntervalTotals]) -> SpentIn {
+    fn columns(&self, columns: &mut Columns, groups: &[IntervalTotals]) -> GroupsOfInterval {
         let Self { device, interval, totals, .. } = self;
         let mut bytes = |of: fn(&IntervalTotals) -> vramscope_analysis::Amount| {
             columns.sizes(groups.iter().map(|totals| of(totals).bytes))
         };
         let first = device.timeline.time_of(Moment::after(interval.from.index()));
         let last = device.timeline.time_of(interval.to);
-        SpentIn {
+        GroupsOfInterval {
             from: interval.from.index(),
             to: interval.to.index(),
             headline: words::headline(&self.title, &totals.all, interval.peak),

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import type { Progress } from '../source/engine';
 import type { Ranks } from '../source/source';
-import type { Device, Mark, Recording } from '../source/source';
+import type { Device, Marker, Recording } from '../source/source';
 
 /** Whether the page shows all ranks of a job: then it has another view, whose script the page names. */
 export const isOfRanks = globalThis.document?.querySelector('link[rel="modulepreload"]') != null;
@@ -21,17 +21,18 @@ export const readProgress = signal<Progress | null>(null);
 export const isToRead = (at: number) => at >= 0 && at < (ranks.value?.ranks.length ?? 0) && !recordings.value?.[at];
 
 /** The fields of a device that decide the default. */
-type Told = Pick<Device, 'device' | 'origin_us' | 'peaks' | 'marks'>;
+type Told = Pick<Device, 'device' | 'origin_us' | 'peaks' | 'markers'>;
 
 /** Returns the first failed request on a device, or null. */
-export const firstFailure = ({ marks }: Pick<Device, 'marks'>): Mark | null => marks.find(({ kind }) => kind === 'oom') ?? null;
+export const firstFailure = ({ markers }: Pick<Device, 'markers'>): Marker | null =>
+  markers.find(({ kind }) => kind === 'oom') ?? null;
 
 /**
  * Returns the position of the default device: the first that ran out of memory, or else the GPU with the highest peak of allocated bytes.
  */
 export function firstDevice(devices: readonly Told[]): number {
   if (devices.length < 2) return 0;
-  const at = (device: Told, { time_us }: Mark) =>
+  const at = (device: Told, { time_us }: Marker) =>
     device.origin_us === null || time_us === null ? Infinity : device.origin_us + time_us;
   const failed = devices.flatMap((device, position) => {
     const failure = firstFailure(device);

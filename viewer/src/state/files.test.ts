@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { firstDevice } from './opened';
+import { firstDevice } from './files';
 
 const peak = (bytes: number) => ({ bytes, moment: 0 });
 const device = (number: number, bytes: number, failedAt: number | null = null, origin_us: number | null = 0) => ({
   device: number,
   origin_us,
   peaks: { requested: peak(0), allocated: peak(bytes), active: peak(0), reserved: peak(0) },
-  marks:
+  markers:
     failedAt === null
       ? []
       : [

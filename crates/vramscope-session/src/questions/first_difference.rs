@@ -11,7 +11,7 @@ use crate::questions::recording::OpenRecording;
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub struct PartingQuery {
+pub struct FirstDifferenceQuery {
     /// The first and the last moment of the interval.
     pub(crate) from: usize,
     pub(crate) to: usize,
@@ -25,7 +25,7 @@ pub struct PartingQuery {
 /// The first difference between two sequences of changes of the allocated bytes.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub(crate) struct Parting {
+pub(crate) struct FirstDifference {
     /// The number of changes before the difference.
     pub(crate) shared: usize,
     /// Whether there is no difference.
@@ -36,11 +36,11 @@ pub(crate) struct Parting {
 }
 
 /// Compares an interval of one device with an interval of another.
-pub(crate) fn parting(
+pub(crate) fn first_difference(
     of: Both<(&OpenRecording, usize)>,
-    query: &PartingQuery,
+    query: &FirstDifferenceQuery,
     cancel: &Cancel,
-) -> Result<Parting, SessionError> {
+) -> Result<FirstDifference, SessionError> {
     let [a, b] = [(of.a, query.from, query.to), (of.b, query.other_from, query.other_to)].map(
         |((file, position), from, to)| -> Result<(&OpenDevice, [Moment; 2]), SessionError> {
             let device = file.device(position)?;
@@ -48,9 +48,9 @@ pub(crate) fn parting(
         },
     );
     let parts = Both { a: a?, b: b? }.map(|&(device, moments)| (&device.timeline, moments));
-    let found = vramscope_analysis::Parting::of(parts, cancel).ok_or(SessionError::Cancelled)?;
+    let found = vramscope_analysis::FirstDifference::of(parts, cancel).ok_or(SessionError::Cancelled)?;
     let index = |of: Option<Moment>| of.map(Moment::index);
-    Ok(Parting {
+    Ok(FirstDifference {
         shared: found.shared,
         is_same: found.moments.is_none(),
         moment: found.moments.and_then(|moments| index(moments.a)),

@@ -8,7 +8,7 @@ use vramscope_basics::Cancel;
 /// The comparison of two outlines. An outline is the sequence of changes of the allocated bytes; events without a change, such as
 /// new segments, are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parting {
+pub struct FirstDifference {
     /// Number of changes that both outlines have in common before they part.
     pub shared: usize,
     /// The moments right after the first change that differs, if the outlines part. `None` for an outline without any further
@@ -16,7 +16,7 @@ pub struct Parting {
     pub moments: Option<Both<Option<Moment>>>,
 }
 
-impl Parting {
+impl FirstDifference {
     /// Compares the moments `from..=to` of two timelines; returns `None` if cancelled.
     #[must_use]
     pub fn of(parts: Both<(&Timeline, [Moment; 2])>, cancel: &Cancel) -> Option<Self> {
@@ -74,7 +74,7 @@ mod tests {
     fn outlines_part_at_the_first_change_that_differs() {
         let part = |a: (&Timeline, [usize; 2]), b: (&Timeline, [usize; 2])| {
             let of = |(timeline, moments): (_, [usize; 2])| (timeline, moments.map(Moment::from_index));
-            let found = Parting::of(Both { a: of(a), b: of(b) }, &Cancel::default()).unwrap();
+            let found = FirstDifference::of(Both { a: of(a), b: of(b) }, &Cancel::default()).unwrap();
             let index = |moment: Option<Moment>| moment.map(Moment::index);
             (found.shared, found.moments.map(|m| (index(m.a), index(m.b))))
         };

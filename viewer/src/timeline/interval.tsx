@@ -9,26 +9,26 @@ import { bytesColumn, changeColumn, textColumn, type Column } from '../parts/col
 import { Button, Select, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { GROUP_CHOICES, groupTitle } from '../parts/grouping';
-import { MEASURES, rowsOf, type Measure, type SpentRow } from './spent';
+import { MEASURES, rowsOf, type Measure, type IntervalRow } from './interval-rows';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { Facts } from '../parts/tooltip';
 import { query, queryNumber } from '../search/found';
 import { searchOf } from './groups';
-import type { Amount, By, Spent, SpentAmounts, SpentIn } from '../source/source';
+import type { Amount, By, IntervalAnswer, SpentAmounts, GroupsOfInterval } from '../source/source';
 import { groupBy } from '../state/grouping';
 import { chooseMoment } from '../state/moves';
 import { view } from '../state/place';
 import { source } from '../state/recordings';
 import { search } from '../state/search';
-import { span, spanCompared } from '../state/span';
+import { interval, spanCompared } from '../state/interval';
 import { range } from '../state/window';
 import { bytes, count, duration, signedBytes } from '../text/units';
 
 /** Returns the moments of the chosen interval, or of the shown part; null until the timeline has a picture. */
 function useMoments(events: number): Range | null {
   const picture = restedPicture.value?.picture;
-  if (span.value) return span.value;
+  if (interval.value) return interval.value;
   if (!range.value) return [0, events];
   if (!picture) return null;
   const [from, to] = momentsBetween(picture, [picture.window.from, picture.window.to]);
@@ -43,7 +43,7 @@ function useSpent({ file, device, scope, recording }: Current) {
   const key = [moments, by, compared, recording.purposes !== null, queryNumber.value].join(' ');
   const ask = async (unwanted: AbortSignal, [from, to]: Range) => {
     const of = (before: Range | null) =>
-      source.ask(file, device, { question: 'spent', from, to, by, search: finds, before }, unwanted);
+      source.ask(file, device, { question: 'interval', from, to, by, search: finds, before }, unwanted);
     const plain = await of(null);
     const spent = compared && plain.earlier ? await of([plain.earlier.from, plain.earlier.to]) : plain;
     return { spent, rows: rowsOf(spent), by };
@@ -65,13 +65,13 @@ function SpanAnswer(shown: Current) {
   return (
     <section
       class="details-part"
-      aria-label={span.value ? 'Chosen interval' : 'Shown part'}
+      aria-label={interval.value ? 'Chosen interval' : 'Shown part'}
       aria-busy={answer.pending}
       data-span={`${now.from}.${now.to}`}
     >
       <header class="details-head">
         <h2>{now.headline}</h2>
-        {span.value && <Button onClick={() => (span.value = null)}>Clear</Button>}
+        {interval.value && <Button onClick={() => (interval.value = null)}>Clear</Button>}
       </header>
       <Facts facts={factsOf(now, before)} />
       <div class="details-actions">
@@ -85,13 +85,13 @@ function SpanAnswer(shown: Current) {
 }
 
 /** Starts or stops the comparison with the previous step. */
-function Compare({ spent: { earlier, before } }: { spent: Spent }) {
+function Compare({ spent: { earlier, before } }: { spent: IntervalAnswer }) {
   if (before) return <Button onClick={() => (spanCompared.value = null)}>Stop comparing</Button>;
   if (!earlier) return null;
   return <Button onClick={() => (spanCompared.value = 'before')}>Compare with {earlier.title}</Button>;
 }
 
-const foundText = ({ all, found }: SpentIn) =>
+const foundText = ({ all, found }: GroupsOfInterval) =>
   `${bytes(found.allocated.bytes)} of ${bytes(all.allocated.bytes)} allocated match the search; the table shows only matches.`;
 
 type Fact = [name: string, value: string, exact: string];
@@ -100,7 +100,7 @@ const inBlocks = (of: Amount) =>
   of.count === 0 ? bytes(0) : `${bytes(of.bytes)} in ${count(of.count)} ${of.count === 1 ? 'block' : 'blocks'}`;
 const exactly = (n: number) => `${count(n)} bytes`;
 
-function factsOf(now: SpentIn, before: SpentIn | null): Fact[] {
+function factsOf(now: GroupsOfInterval, before: GroupsOfInterval | null): Fact[] {
   const fact = (name: string, of: keyof SpentAmounts): Fact => [
     name,
     before ? `${bytes(now.all[of].bytes)} (${signedBytes(now.all[of].bytes - before.all[of].bytes)})` : inBlocks(now.all[of]),
@@ -129,21 +129,21 @@ function factsOf(now: SpentIn, before: SpentIn | null): Fact[] {
 
 const MEASURE_CHOICES = Object.entries(MEASURES).map(([value, label]) => ({ value: value as Measure, label }));
 
-function columnsOf(by: By, measure: Measure, rows: SpentRow[], compared: boolean): Column<SpentRow>[] {
-  const [name, title] = [textColumn<SpentRow>(by, groupTitle(by), (row) => row.label, true), 'Bytes'];
+function columnsOf(by: By, measure: Measure, rows: IntervalRow[], compared: boolean): Column<IntervalRow>[] {
+  const [name, title] = [textColumn<IntervalRow>(by, groupTitle(by), (row) => row.label, true), 'Bytes'];
   const all = rows.reduce((sum, row) => sum + row.now[measure], 0);
-  const value = bytesColumn<SpentRow>(`${measure}_bytes`, title, (row) => row.now[measure], all);
+  const value = bytesColumn<IntervalRow>(`${measure}_bytes`, title, (row) => row.now[measure], all);
   if (!compared) return [name, value];
-  const before = (row: SpentRow) => row.before?.[measure] ?? 0;
-  const change = changeColumn<SpentRow>(`${measure}_change_bytes`, 'Change', (row) => row.now[measure] - before(row));
+  const before = (row: IntervalRow) => row.before?.[measure] ?? 0;
+  const change = changeColumn<IntervalRow>(`${measure}_change_bytes`, 'Change', (row) => row.now[measure] - before(row));
   return [name, { ...change, exact: (row) => `${exactly(row.now[measure])} instead of ${exactly(before(row))}` }];
 }
 
 interface GroupsProps {
   shown: Current;
-  now: SpentIn;
+  now: GroupsOfInterval;
   compared: boolean;
-  rows: SpentRow[];
+  rows: IntervalRow[];
   by: By;
 }
 
@@ -194,7 +194,7 @@ function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps
 /** The chosen interval in one line, below the timeline of the other views. */
 export function SpanBar() {
   const shown = useCurrent();
-  if (!shown || !span.value) return null;
+  if (!shown || !interval.value) return null;
   return <SpanLine {...shown} />;
 }
 
@@ -206,7 +206,7 @@ function SpanLine(shown: Current) {
       <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
         Show its allocations
       </button>
-      <button type="button" class="link-button" aria-label="Clear the interval" onClick={() => (span.value = null)}>
+      <button type="button" class="link-button" aria-label="Clear the interval" onClick={() => (interval.value = null)}>
         Clear
       </button>
     </div>

@@ -15,7 +15,7 @@ pub struct MemoryEvent {
 
 /// The first difference between a replay and the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Divergence {
+pub enum ReplayDifference {
     /// The replay did something different from the recording at an event.
     Event {
         /// The event index, from 0.

@@ -12,7 +12,7 @@ function load(key: string): unknown {
 }
 
 /** A signal that is stored under a name. `read` returns undefined for an invalid stored value. */
-export function stored<T>(name: string, read: (value: unknown) => T | undefined, initial: T): Signal<T> {
+export function inBrowser<T>(name: string, read: (value: unknown) => T | undefined, initial: T): Signal<T> {
   const key = `vramscope.${name}`;
   const value = signal<T>(read(load(key)) ?? initial);
   let isFirst = true;

@@ -1,7 +1,7 @@
 // The allocations and frees of groups in an interval, as table rows.
 
 import { numberAt } from '../numbers/at';
-import type { Spent, SpentIn } from '../source/source';
+import type { IntervalAnswer, GroupsOfInterval } from '../source/source';
 
 /** The quantities that the table can show. */
 export const MEASURES = {
@@ -14,7 +14,7 @@ export const MEASURES = {
 } as const;
 export type Measure = keyof typeof MEASURES;
 
-export interface SpentRow {
+export interface IntervalRow {
   key: string;
   label: string;
   /** The stack that allocated most of it. */
@@ -26,8 +26,8 @@ export interface SpentRow {
   before: Record<Measure, number> | null;
 }
 
-export function rowsOf({ key, label, stack, now, before }: Spent): SpentRow[] {
-  const measured = (part: SpentIn, i: number) =>
+export function rowsOf({ key, label, stack, now, before }: IntervalAnswer): IntervalRow[] {
+  const measured = (part: GroupsOfInterval, i: number) =>
     Object.fromEntries(Object.keys(MEASURES).map((name) => [name, numberAt(part[name as Measure], i)])) as Record<
       Measure,
       number

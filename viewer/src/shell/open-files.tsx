@@ -3,7 +3,7 @@
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isTrace } from '../source/trace';
-import { choose } from '../state/open';
+import { choose } from '../state/choice';
 import { showNewOperators } from '../state/operators';
 import { file as shownFile } from '../state/place';
 import { current, recordings, source } from '../state/recordings';

@@ -42,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let replay = Replay::of(&history)?;
     let whole = time(&|| {
         let history = History::of(&trace, 0);
-        anyhow::ensure!(Replay::of(&history)?.reproduction.divergence.is_none(), "not reproduced");
+        anyhow::ensure!(Replay::of(&history)?.reproduction.first_difference.is_none(), "not reproduced");
         Ok(())
     })?;
     tell("history and replay as recorded", whole)?;

@@ -173,7 +173,7 @@ fn is_told(policy: &Policy, s: &Statistics) -> bool {
 fn check_replay(trace: &Arc<Trace>, s: &Statistics, was_reset: bool) {
     let history = History::of(trace, 0);
     let replay = Replay::of(&history).unwrap();
-    assert_eq!(replay.reproduction.divergence, None);
+    assert_eq!(replay.reproduction.first_difference, None);
     let replayed = replay.reproduction.outcome.statistics;
     assert_eq!(
         (
@@ -327,7 +327,7 @@ proptest! {
         let replayed = replay.reproduction.outcome.statistics;
         // Large blocks that were freed in the meantime may have been larger than requested.
         if history.quality.inferred_sizes == 0 {
-            prop_assert_eq!(replay.reproduction.divergence, None);
+            prop_assert_eq!(replay.reproduction.first_difference, None);
             prop_assert_eq!(replayed.allocated.peak, s.allocated.peak);
             prop_assert_eq!(replayed.reserved.peak, s.reserved.peak);
             prop_assert_eq!(replayed.reserved.current, s.reserved.current);

@@ -37,7 +37,7 @@ fn replay(trace: &Arc<Trace>) -> DeviceReplay {
 fn assert_is_of(trace: &Arc<Trace>, (major, minor): (u32, u32)) {
     let replay = replay(trace);
     let release = TorchRelease::new(major, minor);
-    assert_eq!(replay.divergence, None, "{release}");
+    assert_eq!(replay.first_difference, None, "{release}");
     assert_eq!((replay.rules, replay.release), (format!("PyTorch {release}"), Some(release)));
     assert_eq!(replay.recorded_setting.policy, torch("", release));
 }
@@ -58,7 +58,7 @@ fn the_release_that_reproduces_a_recording_is_the_one_that_is_named() {
         Arc::make_mut(&mut trace).settings = None;
         let replay = replay(&trace);
         assert_eq!(replay.release, Some(TorchRelease::new(named.0, named.1)), "{release}");
-        assert_eq!(replay.divergence, None, "{release}");
+        assert_eq!(replay.first_difference, None, "{release}");
     }
     let mut trace = dump(TorchRelease::new(2, 13));
     assert!(trace.settings.as_ref().unwrap().recorded.max_round_threshold.is_none());

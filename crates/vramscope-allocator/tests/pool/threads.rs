@@ -158,6 +158,6 @@ fn recordings_distinguish_the_per_thread_streams() {
     assert_eq!(history.peaks().allocated.bytes, pool.statistics().allocated.peak);
     let frames = Frames::of(&trace);
     let replay = DeviceReplay::of(&trace, 0, &frames, &ReplayOptions::default(), &|| {}).unwrap();
-    assert_eq!(replay.divergence, None);
+    assert_eq!(replay.first_difference, None);
     drop(kept);
 }

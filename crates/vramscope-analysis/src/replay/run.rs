@@ -64,7 +64,7 @@ pub(super) struct Run<'p> {
     /// Whether the run also ends at a failure that the recorded program survived.
     pub(super) stops_at_failure: bool,
     /// Whether the run ends where it diverges from the recording.
-    pub(super) stops_at_divergence: bool,
+    pub(super) stops_at_difference: bool,
     /// Whether garbage collections under an unknown limit are replayed as recorded.
     pub(super) follows_collections: bool,
     pub(super) allocator: CachingAllocator,
@@ -98,7 +98,7 @@ impl<'p> Run<'p> {
             history,
             cancel,
             stops_at_failure: false,
-            stops_at_divergence: false,
+            stops_at_difference: false,
             follows_collections: false,
             allocator,
             slots,
@@ -223,7 +223,7 @@ impl<'p> Run<'p> {
                 return false;
             }
             if !follows {
-                if self.stops_at_divergence {
+                if self.stops_at_difference {
                     return false;
                 }
                 self.follows_collections = false;

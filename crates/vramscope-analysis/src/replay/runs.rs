@@ -217,7 +217,7 @@ impl<'h> Replay<'h> {
     /// are then meaningless.
     pub(super) fn reproduce(&self, stops: bool) -> Result<Reproduction, ReplayError> {
         let (mut run, device) = self.start_recorded(&self.policy, ReplayDevice::Recorded)?;
-        run.stops_at_divergence = stops;
+        run.stops_at_difference = stops;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
         self.still_wanted()?;

@@ -340,7 +340,7 @@ impl OpenDevice {
             start: by_kind(self.timeline.counters_at(Moment::START)),
             end: by_kind(self.timeline.counters_at(history.end())),
             preexisting: history.quality.preexisting,
-            markers: self.markers(),
+            markers: self.failures_and_snapshots(),
             tags: &self.tags.table,
             tag_texts: self.tags.texts.iter().map(|text| text.get(history)).collect(),
             purposes: self.purposes_so_far().map(|p| p.table.as_slice()),
@@ -413,7 +413,7 @@ impl OpenDevice {
         })
     }
 
-    fn markers(&self) -> Vec<Marker> {
+    fn failures_and_snapshots(&self) -> Vec<Marker> {
         let events = &self.history().device().events;
         let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
             Action::Oom => Some((event, MarkKind::Oom)),

@@ -127,7 +127,12 @@ struct Part<'d> {
 }
 
 impl OpenRecording {
-    pub(crate) fn interval(&self, device: usize, query: &IntervalQuery, cancel: &Cancel) -> Reply<IntervalAnswer> {
+    pub(crate) fn interval(
+        &self,
+        device: usize,
+        query: &IntervalQuery,
+        cancel: &Cancel,
+    ) -> Reply<IntervalAnswer> {
         let device = self.device(device)?;
         let matcher = Matcher::of(device, query.search.as_ref(), cancel)?;
         let takes = |id: usize| matcher.as_ref().is_none_or(|matcher| matcher.finds(id));

@@ -9,7 +9,7 @@ use vramscope_analysis::{
     When,
 };
 use vramscope_report::{
-    Answers, IntervalAnswers, IntervalJson, ROWS, ReportJson, TextOptions, report, interval_report,
+    Answers, IntervalAnswers, IntervalJson, ROWS, ReportJson, TextOptions, interval_report, report,
 };
 use vramscope_trace::Phase;
 

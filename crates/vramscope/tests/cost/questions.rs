@@ -7,8 +7,8 @@ use vramscope::analysis::{Cancel, Frames, RecordingFacts};
 use vramscope::export::{ExportFormat, ExportOptions, Source, Table};
 use vramscope::prelude::*;
 use vramscope::report::write_json;
+use vramscope::session::OpenRecording;
 use vramscope::session::{ADVICE, CheckRequest, DiffRequest, ReplayRequest, ReportRequest, Session};
-use vramscope::viewer::OpenRecording;
 
 /// A recording, and one of a changed program.
 pub(crate) struct Subject {
@@ -174,7 +174,7 @@ fn of_page(events: usize) -> Vec<Value> {
 
 fn ask_page(of: &Subject, number: usize) -> usize {
     let question = of_page(of.events)[number].to_string();
-    let question = vramscope::viewer::Question::of_json(question.as_bytes()).unwrap();
+    let question = vramscope::session::Question::of_json(question.as_bytes()).unwrap();
     // A place that the recording lacks is refused.
     question.answer(&of.page, 0, Some(&of.other_page), &Cancel::default()).map_or(0, |answer| answer.len())
 }

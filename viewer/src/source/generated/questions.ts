@@ -361,7 +361,7 @@ export type Device = {
   end: ByKind<number>;
   /** The number of allocations that were live before recording. */
   preexisting: number;
-  marks: Array<Mark>;
+  markers: Array<Marker>;
   /** The distinct combinations of tags; allocations and events refer to them by position. */
   tags: Array<Tags>;
   /** The distinct texts of `tags`. */
@@ -949,17 +949,6 @@ export type LiveQuery = {
 };
 
 /**
- * An event with a mark on the axis.
- */
-export type Mark = {
-  event: number;
-  time_us: number | null;
-  kind: MarkKind;
-  /** The requested bytes, for an out-of-memory event. */
-  bytes: number;
-};
-
-/**
  * The effect of one change.
  */
 export type MarkEffect = {
@@ -988,6 +977,17 @@ export type MarkedProgram = {
   gpu: KnownGpu | null;
   /** The command that verifies the changes. */
   verify: string;
+};
+
+/**
+ * An event with a mark on the axis.
+ */
+export type Marker = {
+  event: number;
+  time_us: number | null;
+  kind: MarkKind;
+  /** The requested bytes, for an out-of-memory event. */
+  bytes: number;
 };
 
 /**

@@ -33,8 +33,8 @@
 //!   rank answers for all; the Python part is the command's `ranks.py`.
 //! - `python`: the Python line that reads a value that a kernel would have computed (`memory/reads.rs`), using CPython's functions.
 //!
-//! `.ci/order` has the order of the modules. The library uses only Rust's standard library, so `build.rs` compiles it with one call of the
-//! compiler. Its unit tests are a test target of the crate.
+//! `.ci/order` has the order of the modules. The library uses only Rust's standard library and `vramscope-bare`; `build.rs` compiles both.
+//! Its unit tests are a test target of the crate.
 
 #[path = "../src/architecture.rs"]
 mod architecture;
@@ -63,7 +63,6 @@ mod signals;
 mod state;
 mod status;
 mod streams;
-mod sys;
 mod table;
 mod texts;
 mod threads;

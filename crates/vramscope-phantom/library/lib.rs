@@ -25,7 +25,7 @@
 //! - `asks`: counts programs that query free or total memory. The caller on the stack identifies PyTorch's own queries.
 //! - `memory/accesses`: the addresses that launches, library calls and copies access, for the recorder. `arguments` finds those of kernels,
 //!   given the sizes of their parameters (`layouts`).
-//! - `handles`: objects by number. `images`: machine code of kernels, which may be compressed (`lz4`, `zstd`); a kernel without code for the
+//! - `handles`: objects by number. `images`: machine code of kernels, which may be compressed (`lz4`, or Zstandard); a kernel without code for the
 //!   card does not run. `launches`: counts device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks
 //!   to reuse memory. `version`: the versions of the program's libraries, from which layouts and signatures of CUDA follow.
 //! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
@@ -69,4 +69,3 @@ mod threads;
 mod unknown;
 mod version;
 mod visible;
-mod zstd;

@@ -77,7 +77,7 @@ enum Decoder<'t, R> {
     #[cfg(feature = "zstd")]
     Zstd(zstd::stream::read::Decoder<'static, BufReader<Whole<'t, R>>>),
     #[cfg(all(feature = "portable-zstd", not(feature = "zstd")))]
-    Zstd(vramscope_bare::zstd::Frames<BufReader<Whole<'t, R>>>),
+    Zstd(Box<vramscope_bare::zstd::Frames<BufReader<Whole<'t, R>>>>),
 }
 
 impl<'t, R: Read> Expanded<'t, R> {
@@ -101,7 +101,7 @@ impl<'t, R: Read> Expanded<'t, R> {
             [0x28, 0xb5, 0x2f, 0xfd] => Decoder::Zstd(zstd::stream::read::Decoder::new(whole)?),
             #[cfg(all(feature = "portable-zstd", not(feature = "zstd")))]
             [0x28, 0xb5, 0x2f, 0xfd] => {
-                Decoder::Zstd(vramscope_bare::zstd::Frames::new(BufReader::new(whole)))
+                Decoder::Zstd(Box::new(vramscope_bare::zstd::Frames::new(BufReader::new(whole))))
             }
             #[cfg(not(any(feature = "portable-zstd", feature = "zstd")))]
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(io::Error::other(ReadError::WithoutZstd)),

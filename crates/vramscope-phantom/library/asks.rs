@@ -3,11 +3,13 @@
 //! PyTorch's own libraries query memory too, for the text of an out-of-memory error and to choose workspaces. Those calls are
 //! not counted.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
+
+use vramscope_bare::sys;
 
 use crate::machine::machine;
+use crate::python;
 use crate::state::Noticed;
-use crate::{python, sys};
 
 /// Python functions of PyTorch that query memory for the program, through libraries that otherwise query for themselves.
 const ASKS_FOR_THE_PROGRAM: [&str; 2] = ["mem_get_info", "get_memory_info"];
@@ -82,25 +84,13 @@ extern "C" fn visit(context: *mut c_void, found: *mut c_void) -> c_int {
     const STOP: c_int = 4;
     // SAFETY: the walk passes the context of a frame.
     let at = unsafe { sys::_Unwind_GetIP(context) };
-    let Some((base, path)) = object_at(at) else { return GO_ON };
-    if object_at(visit as *const () as usize).is_some_and(|(own, _)| own == base) {
+    let path = sys::object_path(at);
+    if path.is_empty() || sys::is_own(at) {
         return GO_ON;
     }
     // SAFETY: `caller` passes a pointer to its own `Option<String>`.
-    unsafe { *found.cast::<Option<String>>() = Some(path) };
+    unsafe { *found.cast::<Option<String>>() = Some(path.to_string_lossy().into_owned()) };
     STOP
-}
-
-/// The loaded object that contains an address: its base address and its path.
-fn object_at(address: usize) -> Option<(usize, String)> {
-    let mut info = sys::AddressInfo::default();
-    // SAFETY: dladdr takes any address, and fills the structure if an object contains it.
-    if unsafe { sys::dladdr(address as *const c_void, &raw mut info) } == 0 || info.object_name.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr returns a zero-terminated text that lives while the object is loaded.
-    let path = unsafe { CStr::from_ptr(info.object_name) }.to_string_lossy();
-    Some((info.object_base as usize, path.into_owned()))
 }
 
 #[cfg(test)]

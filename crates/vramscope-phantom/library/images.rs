@@ -6,14 +6,16 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
+use vramscope_bare::zstd;
+
 use crate::architecture::cubin_runs;
 use crate::handles::new_handle;
 use crate::layouts::{self, Layouts, number};
+use crate::lz4;
 use crate::machine::{lock, machine};
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
-use crate::{lz4, zstd};
 
 /// One image of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

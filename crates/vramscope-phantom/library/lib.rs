@@ -25,7 +25,7 @@
 //! - `asks`: counts programs that query free or total memory. The caller on the stack identifies PyTorch's own queries.
 //! - `memory/accesses`: the addresses that launches, library calls and copies access, for the recorder. `arguments` finds those of kernels,
 //!   given the sizes of their parameters (`layouts`).
-//! - `handles`: objects by number. `images`: machine code of kernels, which may be compressed (`lz4`, `zstd`); a kernel without code for the
+//! - `handles`: objects by number. `images`: machine code of kernels, which may be compressed (`lz4`, or Zstandard); a kernel without code for the
 //!   card does not run. `launches`: counts device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks
 //!   to reuse memory. `version`: the versions of the program's libraries, from which layouts and signatures of CUDA follow.
 //! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
@@ -33,8 +33,8 @@
 //!   rank answers for all; the Python part is the command's `ranks.py`.
 //! - `python`: the Python line that reads a value that a kernel would have computed (`memory/reads.rs`), using CPython's functions.
 //!
-//! `.ci/order` has the order of the modules. The library uses only Rust's standard library, so `build.rs` compiles it with one call of the
-//! compiler. Its unit tests are a test target of the crate.
+//! `.ci/order` has the order of the modules. The library uses only Rust's standard library and `vramscope-bare`; `build.rs` compiles both.
+//! Its unit tests are a test target of the crate.
 
 #[path = "../src/architecture.rs"]
 mod architecture;
@@ -63,11 +63,9 @@ mod signals;
 mod state;
 mod status;
 mod streams;
-mod sys;
 mod table;
 mod texts;
 mod threads;
 mod unknown;
 mod version;
 mod visible;
-mod zstd;

@@ -1,7 +1,5 @@
 //! Decompression of LZ4 blocks, which fat binaries of CUDA up to 12.7 contain.
 
-use crate::zstd::copy;
-
 /// Decompresses a block to at most `most` bytes. `None` for invalid data.
 pub(crate) fn decompress(mut input: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
@@ -16,13 +14,24 @@ pub(crate) fn decompress(mut input: &[u8], most: usize) -> Option<Vec<u8>> {
             if matched > most {
                 return None;
             }
-            copy(&mut out, 0, offset.into(), matched)?;
+            repeat(&mut out, offset.into(), matched)?;
         }
         if out.len() > most {
             return None;
         }
     }
     Some(out)
+}
+
+/// Appends `length` bytes that begin `offset` bytes before the end. Both ranges may overlap.
+fn repeat(out: &mut Vec<u8>, offset: usize, length: usize) -> Option<()> {
+    let from = out.len().checked_sub(offset).filter(|_| offset > 0)?;
+    let end = out.len() + length;
+    while out.len() < end {
+        // Each part doubles the repeated bytes.
+        out.extend_from_within(from..(out.len()).min(from + end - out.len()));
+    }
+    Some(())
 }
 
 /// A length of 15 or more continues in further bytes, up to one below 255.

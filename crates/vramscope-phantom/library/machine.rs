@@ -9,9 +9,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use vramscope_bare::sys;
+
 use crate::state::{Counter, DEVICES, Fact, NAME_BYTES, Noticed, PROCESSES, Purpose, State, WORDS, start_of};
 use crate::status::{Answer, Refusal};
-use crate::{python, sys, visible};
+use crate::{python, visible};
 
 /// Environment variable with the path of the run's state. The command sets it for its child process, which passes it on.
 const STATE: &str = "VRAMSCOPE_PHANTOM_STATE";

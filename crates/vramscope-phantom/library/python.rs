@@ -1,106 +1,91 @@
 //! Finds the calling line of a Python program through CPython's C API. The functions are looked up by name, because a program
 //! may have no Python.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::path::MAIN_SEPARATOR;
 use std::sync::LazyLock;
 
-use crate::sys;
-
-/// A Python object.
-type Object = *mut c_void;
+use vramscope_bare::python::{Frames, Object, function};
+use vramscope_bare::sys;
 
 /// CPython's functions, as `Python.h` has declared them since 3.9.
 struct Python {
     own_state: extern "C" fn() -> Object,
     ensure: extern "C" fn() -> c_int,
     release: extern "C" fn(c_int),
-    frame: extern "C" fn() -> Object,
-    back: extern "C" fn(Object) -> Object,
-    code: extern "C" fn(Object) -> Object,
+    frames: Frames,
     line: extern "C" fn(Object) -> c_int,
     attribute: extern "C" fn(Object, *const c_char) -> Object,
     text: extern "C" fn(Object) -> *const c_char,
     /// Returns a borrowed reference.
     sys_object: extern "C" fn(*const c_char) -> Object,
     is_true: extern "C" fn(Object) -> c_int,
-    hold: extern "C" fn(Object),
-    drop: extern "C" fn(Object),
 }
 
 static PYTHON: LazyLock<Option<Python>> = LazyLock::new(Python::of_this_process);
 
-/// CPython's function with a name, as the caller's function type.
-fn function<F>(name: &CStr) -> Option<F> {
-    // SAFETY: the name is zero-terminated; a null library means all loaded libraries.
-    let found = unsafe { sys::dlsym(std::ptr::null_mut(), name.as_ptr()) };
-    // SAFETY: `Python` gives CPython's function of each name the signature that it has in every release since 3.9.
-    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
-}
-
 impl Python {
     fn of_this_process() -> Option<Self> {
-        Some(Self {
-            own_state: function(c"PyGILState_GetThisThreadState")?,
-            ensure: function(c"PyGILState_Ensure")?,
-            release: function(c"PyGILState_Release")?,
-            frame: function(c"PyEval_GetFrame")?,
-            back: function(c"PyFrame_GetBack")?,
-            code: function(c"PyFrame_GetCode")?,
-            line: function(c"PyFrame_GetLineNumber")?,
-            attribute: function(c"PyObject_GetAttrString")?,
-            text: function(c"PyUnicode_AsUTF8")?,
-            sys_object: function(c"PySys_GetObject")?,
-            is_true: function(c"PyObject_IsTrue")?,
-            hold: function(c"Py_IncRef")?,
-            drop: function(c"Py_DecRef")?,
-        })
+        // SAFETY: the name is zero-terminated; a null library means all loaded libraries.
+        let look_up = |name: &CStr| unsafe { sys::dlsym(std::ptr::null_mut(), name.as_ptr()) };
+        // SAFETY: the functions have these signatures in every release since 3.9.
+        unsafe {
+            Some(Self {
+                own_state: function(look_up, c"PyGILState_GetThisThreadState")?,
+                ensure: function(look_up, c"PyGILState_Ensure")?,
+                release: function(look_up, c"PyGILState_Release")?,
+                frames: Frames::find(look_up)?,
+                line: function(look_up, c"PyFrame_GetLineNumber")?,
+                attribute: function(look_up, c"PyObject_GetAttrString")?,
+                text: function(look_up, c"PyUnicode_AsUTF8")?,
+                sys_object: function(look_up, c"PySys_GetObject")?,
+                is_true: function(look_up, c"PyObject_IsTrue")?,
+            })
+        }
+    }
+
+    /// Calls `visit` with each running frame and its code, innermost first, until it returns a value. The GIL must be held.
+    fn visit<T>(&self, mut visit: impl FnMut(Object, Object) -> Option<T>) -> Option<T> {
+        let visit = |frame, code| {
+            let found = visit(frame, code);
+            self.drop(code);
+            found
+        };
+        // SAFETY: the GIL is held.
+        unsafe { self.frames.visit(visit) }
+    }
+
+    /// Releases a reference of ours. The GIL must be held.
+    fn drop(&self, object: Object) {
+        // SAFETY: the GIL is held.
+        unsafe { self.frames.release(object) };
     }
 
     /// The innermost line in a file that was not installed, or else the innermost line of all. The GIL must be held.
     fn line_of_program(&self) -> Option<String> {
-        let mut frame = (self.frame)();
-        if frame.is_null() {
-            return None;
-        }
-        (self.hold)(frame);
         let mut innermost = None;
-        while !frame.is_null() {
-            let at = self.file(frame).map(|file| (is_installed(&file), place(&file, (self.line)(frame))));
-            let back = (self.back)(frame);
-            (self.drop)(frame);
-            frame = back;
-            match at {
-                Some((false, place)) => {
-                    if !frame.is_null() {
-                        (self.drop)(frame);
-                    }
-                    return Some(place);
-                }
-                Some((true, place)) => innermost = innermost.or(Some(place)),
-                None => {}
+        let found = self.visit(|frame, code| {
+            let file = self.of_code(code, c"co_filename")?;
+            let place = place(&file, (self.line)(frame));
+            if !is_installed(&file) {
+                return Some(place);
             }
-        }
-        innermost
+            innermost.get_or_insert(place);
+            None
+        });
+        found.or(innermost)
     }
 
-    /// The file name of a frame's code.
-    fn file(&self, frame: Object) -> Option<String> {
-        self.of_code(frame, c"co_filename")
-    }
-
-    /// A text attribute of a frame's code.
-    fn of_code(&self, frame: Object, attribute: &CStr) -> Option<String> {
-        let code = (self.code)(frame);
+    /// A text attribute of a code object.
+    fn of_code(&self, code: Object, attribute: &CStr) -> Option<String> {
         let name = (self.attribute)(code, attribute.as_ptr());
-        (self.drop)(code);
         if name.is_null() {
             return None;
         }
         let text = (self.text)(name);
         // SAFETY: the text is zero-terminated and lives while the name is held.
         let found = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
-        (self.drop)(name);
+        self.drop(name);
         found
     }
 
@@ -146,11 +131,8 @@ pub(crate) fn calling_line() -> Option<String> {
 
 /// The name of the Python function that this thread runs.
 pub(crate) fn innermost_function() -> Option<String> {
-    let of_frame = |python: &Python| {
-        let frame = (python.frame)();
-        (!frame.is_null()).then(|| python.of_code(frame, c"co_name")).flatten()
-    };
-    PYTHON.as_ref()?.locked(of_frame)?
+    let innermost = |python: &Python| python.visit(|_, code| Some(python.of_code(code, c"co_name")));
+    PYTHON.as_ref()?.locked(innermost)??
 }
 
 /// The set flags of this process's interpreter (by their names in `sys.flags`) that prevent it from importing the environment's
@@ -164,7 +146,7 @@ pub(crate) fn settings_without_site() -> Vec<&'static str> {
             let value = (python.attribute)(flags, name.as_ptr());
             let is_set = !value.is_null() && (python.is_true)(value) == 1;
             if !value.is_null() {
-                (python.drop)(value);
+                python.drop(value);
             }
             is_set
         };

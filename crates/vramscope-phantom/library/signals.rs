@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::sys::{self, SignalAction};
+use vramscope_bare::sys::{self, SignalAction};
 
 /// Set when a signal arrives.
 static ASKED: AtomicBool = AtomicBool::new(false);

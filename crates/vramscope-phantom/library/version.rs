@@ -4,9 +4,10 @@
 use std::ffi::{CStr, CString, c_int};
 use std::sync::OnceLock;
 
+use vramscope_bare::sys;
+
 use crate::machine::machine;
 use crate::objects;
-use crate::sys;
 
 /// Versions for a program without its own libraries: those that ship with PyTorch 2.11.
 const CUDA: usize = 13_000;

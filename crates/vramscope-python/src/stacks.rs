@@ -4,12 +4,14 @@
 //! which has no variables, and the position in it. The line is looked up on demand.
 #![allow(unsafe_code, reason = "frames are reached through functions that Python's stable interface lacks")]
 
+use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use vramscope::allocator::SourceFrame;
+use vramscope_bare::python::{Frames, Object, function};
 
 /// A running function and its position.
 pub(crate) struct Running {
@@ -26,47 +28,33 @@ impl Running {
     }
 }
 
-/// `PyFrame_GetBack`: a new reference, or null.
-type GetBack = unsafe extern "C" fn(*mut ffi::PyFrameObject) -> *mut ffi::PyFrameObject;
-/// `PyFrame_GetLasti`, of CPython 3.11 and later.
-type GetLasti = unsafe extern "C" fn(*mut ffi::PyFrameObject) -> std::ffi::c_int;
-
 /// CPython functions that are not part of its stable interface.
 struct FrameFunctions {
-    back: GetBack,
-    instruction: GetLasti,
+    frames: Frames,
+    /// `PyFrame_GetLasti`, of CPython 3.11 and later.
+    instruction: unsafe extern "C" fn(Object) -> std::ffi::c_int,
 }
 
-#[cfg(unix)]
 fn frame_functions() -> Option<&'static FrameFunctions> {
     static FUNCTIONS: OnceLock<Option<FrameFunctions>> = OnceLock::new();
     let find = || {
-        // SAFETY: the names end with a zero byte, and looking them up changes nothing.
-        let (back, instruction) = unsafe {
-            (
-                libc::dlsym(libc::RTLD_DEFAULT, c"PyFrame_GetBack".as_ptr()),
-                libc::dlsym(libc::RTLD_DEFAULT, c"PyFrame_GetLasti".as_ptr()),
-            )
-        };
-        if back.is_null() || instruction.is_null() {
-            return None;
-        }
-        // SAFETY: these are the signatures in CPython's headers since the functions' introduction (3.9 and 3.11).
-        let functions = unsafe {
-            FrameFunctions {
-                back: std::mem::transmute::<*mut libc::c_void, GetBack>(back),
-                instruction: std::mem::transmute::<*mut libc::c_void, GetLasti>(instruction),
-            }
-        };
-        Some(functions)
+        // SAFETY: this is the signature in CPython's headers since the function's introduction.
+        let instruction = unsafe { function(look_up, c"PyFrame_GetLasti")? };
+        Some(FrameFunctions { frames: Frames::find(look_up)?, instruction })
     };
     FUNCTIONS.get_or_init(find).as_ref()
 }
 
+/// The address of the loaded function with a name; null if there is none.
+#[cfg(unix)]
+fn look_up(name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends with a zero byte, and looking it up changes nothing.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
 #[cfg(not(unix))]
-fn frame_functions() -> Option<&'static FrameFunctions> {
-    static FUNCTIONS: OnceLock<Option<FrameFunctions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(|| None).as_ref()
+fn look_up(_name: &CStr) -> *mut c_void {
+    std::ptr::null_mut()
 }
 
 /// Appends the running functions of this thread to `stack`, innermost first. Compiled functions have no frame and are missing.
@@ -81,19 +69,13 @@ pub(crate) fn capture(py: Python<'_>, stack: &mut Vec<Running>) -> PyResult<()> 
 }
 
 fn capture_by(functions: &FrameFunctions, py: Python<'_>, stack: &mut Vec<Running>) {
-    // SAFETY: the interpreter is held (`py`). The innermost frame is borrowed and belongs to a running function.
-    // `PyFrame_GetCode` and `PyFrame_GetBack` return owned references: the first moves to `stack`, the second is released after
-    // the next frame is known.
+    // SAFETY: the interpreter is held (`py`). The code is a new reference, which moves to `stack`.
     unsafe {
-        let mut frame = ffi::PyEval_GetFrame();
-        ffi::Py_XINCREF(frame.cast());
-        while !frame.is_null() {
-            let code = Bound::from_owned_ptr(py, ffi::PyFrame_GetCode(frame).cast()).unbind();
+        functions.frames.visit(|frame, code| {
+            let code = Bound::from_owned_ptr(py, code.cast()).unbind();
             stack.push(Running { code, instruction: (functions.instruction)(frame) });
-            let caller = (functions.back)(frame);
-            ffi::Py_DECREF(frame.cast());
-            frame = caller;
-        }
+            None::<()>
+        });
     }
 }
 

@@ -14,12 +14,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use vramscope_bare::objects::{self, Object, Slot};
+use vramscope_bare::sys;
+
 use crate::entry_points::{self, our_dlsym};
-use crate::loaded::{self, Mapped, Object, Slot};
+use crate::mapped::{Mapped, each_object};
 use crate::next::{find, look_up};
 use crate::process;
 use crate::wrap::Wrapped;
-use crate::{driver, not_followed, reading, stack, sys, torch};
+use crate::{driver, not_followed, reading, stack, torch};
 
 /// Results of attaching.
 const DONE: c_int = 0;
@@ -191,7 +194,7 @@ fn detach(patches: &mut Patches) {
 /// Changes objects that were loaded since the last visit.
 fn look(asks: bool) {
     let Ok(mut patches) = PATCHES.try_lock() else { return };
-    let (loads, unloads) = loaded::counts();
+    let (loads, unloads) = objects::counts();
     if patches.is_attached && (patches.loads, patches.unloads) != (loads, unloads) {
         patches.visit(asks);
     }
@@ -280,9 +283,7 @@ impl Known {
 fn is_left_alone(object: Object<'_>, known: &Known) -> bool {
     const NAMES: [&[u8]; 6] =
         [b"libcuda.so", b"libnvidia-", b"libc.so.", b"libdl.so.", b"ld-linux", b"linux-vdso"];
-    let path = object.name.to_bytes();
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    NAMES.iter().any(|start| name.starts_with(start))
+    NAMES.iter().any(|start| object.file_name().starts_with(start))
         || object.contains(our_dlsym())
         || known.driver.iter().any(|&(real, _)| object.contains(real))
 }
@@ -303,14 +304,14 @@ impl Patches {
         // No memory is allocated during a visit: another thread may wait for the loader while it holds a lock of the allocator.
         for _ in 0..64 {
             self.words.reserve(1 << 12);
-            let (loads, unloads) = loaded::counts();
+            let (loads, unloads) = objects::counts();
             if unloads != self.unloads {
                 // Another object may be at the place of a former one.
                 self.visited.clear();
             }
             self.visited.reserve(1 << 12);
             let (mut is_full, mut is_early, mut lacks_names) = (false, false, false);
-            loaded::each(|object, mapped| {
+            each_object(|object, mapped| {
                 let is_known = self.visited.contains(&object.id()) || is_left_alone(object, &self.known);
                 if is_full || is_known {
                     return;
@@ -321,7 +322,7 @@ impl Patches {
                 let mut add = |word: &std::sync::atomic::AtomicUsize, old, ours, is_sealed| {
                     if words.len() == room {
                         is_full = true;
-                    } else if loaded::change(word, old, ours, is_sealed) {
+                    } else if objects::change(word, old, ours, is_sealed) {
                         let changed = Changed { address: std::ptr::from_ref(word) as usize, old, ours };
                         // A former object, which was unloaded, may have had a word there.
                         match words.iter_mut().find(|former| former.address == changed.address) {
@@ -378,7 +379,7 @@ impl Patches {
         copies.sort_unstable();
         let range = copies.first().map_or(0, |copy| copy.0)..copies.last().map_or(0, |copy| copy.0 + 1);
         let (words, known) = (&self.words, &self.known);
-        loaded::each(|object, mapped| {
+        each_object(|object, mapped| {
             if is_left_alone(object, known) {
                 return;
             }
@@ -387,14 +388,14 @@ impl Patches {
                 let is_sealed = sealed.contains(&changed.address);
                 if mapped.is_writable(changed.address) == Some(!is_sealed) {
                     // SAFETY: the object is loaded and has this word, which was aligned when it was changed.
-                    let word = unsafe { loaded::word(changed.address) };
-                    loaded::change(word, changed.ours, changed.old, is_sealed);
+                    let word = unsafe { objects::word(changed.address) };
+                    objects::change(word, changed.ours, changed.old, is_sealed);
                 }
             }
             // What lookups have returned meanwhile.
             each_variable(object, mapped, range.clone(), |word, value| {
                 if let Ok(at) = copies.binary_search_by_key(&value, |copy| copy.0) {
-                    loaded::change(word, value, copies[at].1, false);
+                    objects::change(word, value, copies[at].1, false);
                 }
             });
         });
@@ -416,7 +417,7 @@ fn each_variable(
     for part in object.variables().flat_map(|range| mapped.writable(range)) {
         for address in (part.start.next_multiple_of(8)..part.end & !7).step_by(8) {
             // SAFETY: the address is aligned, and in a mapped part of a loaded object.
-            let word = unsafe { loaded::word(address) };
+            let word = unsafe { objects::word(address) };
             let value = word.load(Ordering::Relaxed);
             if values.contains(&value) {
                 visit(word, value);

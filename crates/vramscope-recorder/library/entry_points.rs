@@ -100,7 +100,7 @@ extern "C" fn found_by_dlsym(library: *mut c_void, name: *const c_char) -> usize
     let is_cuda =
         !name.is_null() && unsafe { name.read() == b'c' as c_char && name.add(1).read() == b'u' as c_char };
     // `RTLD_NEXT` depends on the caller: only the real function can answer.
-    if !is_cuda || library == crate::sys::RTLD_NEXT {
+    if !is_cuda || library == vramscope_bare::sys::RTLD_NEXT {
         return 0;
     }
     let real = look_up(library, name) as usize;

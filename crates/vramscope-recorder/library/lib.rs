@@ -5,7 +5,7 @@
 //! runs loads it later, and `attach.rs` writes the addresses of these functions where the loaded objects have those of the real ones.
 //!
 //! ```text
-//!   attach.rs      changes the loaded objects of a program that already runs (loaded.rs)
+//!   attach.rs      changes the loaded objects of a program that already runs (mapped.rs)
 //!   torch.rs       PyTorch's reports of allocations and frees         program
 //!   runtime.rs     CUDA's runtime, where it is a shared library         |   calls
 //!   driver.rs      the driver; `entry_points.rs` gives its functions    v
@@ -39,7 +39,7 @@ mod captured;
 mod driver;
 mod entry_points;
 mod graphs;
-mod loaded;
+mod mapped;
 #[cfg(target_arch = "x86_64")]
 mod native;
 mod next;
@@ -56,7 +56,6 @@ mod ring;
 mod ring_file;
 mod runtime;
 mod stack;
-mod sys;
 mod torch;
 mod wrap;
 mod written;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sys;
+use vramscope_bare::sys;
 
 /// Shared libraries that have the functions: PyTorch's core, CUDA's runtime by release, the driver. Objects of Python are loaded for
 /// themselves, so that `RTLD_NEXT` does not find their libraries.

@@ -5,9 +5,10 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use vramscope_bare::sys;
+
 use crate::process::Inside;
 use crate::record::{NOT_FOLLOWED, text_words};
-use crate::sys;
 
 /// Starts of the names of functions that may allocate.
 const FAMILIES: [&str; 6] = ["cuMem", "cuArray", "cuMipmapped", "cuIpc", "cuImport", "cuExternalMemory"];

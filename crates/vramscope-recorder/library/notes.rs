@@ -5,10 +5,11 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use vramscope_bare::sys;
+
 use crate::process::{Inside, ring_number, time_us};
 use crate::reading::current_device;
 use crate::record::{MODULE_PATH, NOTED_PLACE, NOTED_ROLE, NOTED_TENSOR, REGION, call, text_words};
-use crate::sys;
 
 /// One more than the number of the ring that gets notes; 0 for none. A forked process has the hooks of its parent, but another ring.
 static NOTED: AtomicU32 = AtomicU32::new(0);

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use vramscope_bare::sys;
+
 use crate::ring::{
     AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_REFUSES, AT_VERSION, HEADER, MAGIC,
     Ring, VERSION,
 };
-use crate::{ring_file, sys};
+use crate::ring_file;
 
 /// Longest time for which a thread waits for a reader that lives and does not look: it gets no processor, or waits for its disk.
 const MOST_WAIT_MS: u32 = 60_000;

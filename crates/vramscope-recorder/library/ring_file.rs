@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::Path;
 
-use crate::sys;
+use vramscope_bare::sys;
 
 /// First part of a file's name in memory. The rest is the path of the link, with a colon for each slash.
 const MEMORY: &str = "/dev/shm/vramscope";

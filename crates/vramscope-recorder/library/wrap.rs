@@ -8,13 +8,14 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use vramscope_bare::sys;
+
 use crate::captured::mixed;
 use crate::next::{self, Next};
 use crate::process::{Inside, look_for_objects, time_us};
 use crate::reading::{self, current_device};
 use crate::record::{CALL, Kind, OBJECT, call, text_words};
 use crate::stack;
-use crate::sys;
 use crate::written::Written;
 
 /// Number of copies of each function.
@@ -185,7 +186,7 @@ fn name_object(inside: &Inside, caller: usize) {
 #[inline(never)]
 fn write_object(inside: &Inside, caller: usize, hash: u64) {
     let mut body = [0_u64; 2 + MOST_PATH / 8];
-    let (bytes, words) = text_words(sys::object_path(caller), &mut body[2..]);
+    let (bytes, words) = text_words(sys::object_path(caller).to_bytes(), &mut body[2..]);
     (body[0], body[1]) = (caller as u64, bytes as u64);
     if inside.write(OBJECT, &body[..2 + words]) {
         CALLERS.add(hash);

@@ -391,7 +391,9 @@ fn uses_of_crates() -> Folder {
     let names: Vec<String> = vramscope_testing::book::crates();
     let uses = |name: &String| {
         let manifest = read(&format!("crates/{name}/Cargo.toml"));
-        let tables = manifest.split("\n[").filter(|table| table.starts_with("dependencies]"));
+        let tables = manifest
+            .split("\n[")
+            .filter(|table| table.starts_with("dependencies]") || table.starts_with("build-dependencies]"));
         let lines = tables.flat_map(str::lines).filter_map(|line| line.split(['.', ' ', '=']).next());
         lines.filter(|used| names.iter().any(|name| name == used)).map(str::to_owned).collect()
     };

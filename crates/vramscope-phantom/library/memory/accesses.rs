@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
+use vramscope_bare::sys;
+
 use super::space::device_of;
 use crate::graphs;
 use crate::launches::{launched_by_library, library_stream};
 use crate::machine::lock;
 use crate::state::KEPT_BYTES;
-use crate::sys;
 
 /// Takes the addresses of a launch, which are in no order and may repeat.
 type Take = extern "C" fn(flags: u64, addresses: *const u64, count: usize);

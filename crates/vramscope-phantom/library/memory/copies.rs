@@ -9,6 +9,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::PAGE;
 use super::space::{device_of, give_pages_back, pointer};
 use super::{accesses, file_pages, reads};
 use crate::graphs::add_work;
@@ -16,7 +17,6 @@ use crate::launches::launches;
 use crate::machine::{lock, machine};
 use crate::state::{KEPT_BYTES, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
-use crate::sys::PAGE;
 
 /// Bytes that become available later: from another rank once it sends them, or from a file.
 pub(crate) type Later = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;

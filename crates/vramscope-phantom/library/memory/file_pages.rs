@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
-use crate::sys::PAGE;
+use super::PAGE;
 
 /// Smaller copies do not justify the cost of reading `/proc/self/maps`.
 const LEAST: u64 = 1 << 20;

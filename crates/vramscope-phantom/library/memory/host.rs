@@ -4,11 +4,11 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use super::PAGE;
 use super::space::pointer;
 use crate::machine::lock;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
-use crate::sys::PAGE;
 
 /// Memory allocated here, and memory registered by the program: address to bytes.
 struct HostMemory {

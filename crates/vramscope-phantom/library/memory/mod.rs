@@ -26,6 +26,9 @@ use crate::threads::use_current_device;
 use placement::Chunks;
 use space::Space;
 
+/// Page size of the operating system, in bytes.
+const PAGE: u64 = 4096;
+
 /// Allocation granularity of device memory, in bytes.
 pub(crate) const PIECE: u64 = 2 << 20;
 

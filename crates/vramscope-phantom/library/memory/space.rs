@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
+use vramscope_bare::sys;
+
+use super::PAGE;
 use crate::state::DEVICES;
-use crate::sys::{self, PAGE};
 
 /// Start of the first device's addresses, if they are free. A fixed start makes runs reproducible.
 const FIRST: u64 = 16 << 40;

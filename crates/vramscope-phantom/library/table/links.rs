@@ -17,10 +17,5 @@ pub(super) fn register_binary(binary: *const c_void) -> usize {
 
 /// Redirects the links of newly loaded objects to stand-ins, for NVIDIA's functions that the table lacks.
 fn look_at_new_objects() {
-    objects::each_new(|object| {
-        // NVIDIA's own libraries may call each other: their code never runs.
-        if !object.is_nvidias() {
-            object.redirect(|name| (is_nvidias(name) && find(name).is_none()).then(|| stand_in(name)));
-        }
-    });
+    objects::redirect_new(|name| is_nvidias(name) && find(name).is_none(), stand_in);
 }

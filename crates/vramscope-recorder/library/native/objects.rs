@@ -1,13 +1,15 @@
 //! The loaded objects that stacks pass through.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::CStr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use vramscope_bare::{objects, sys};
 
 use super::rules::Rule;
 use super::tables::Tables;
 use crate::process::{Inside, ring_number};
 use crate::record::{MODULE, text_words};
-use crate::sys;
 
 /// An object. It stays loaded, because its tables are read later.
 #[derive(Debug, Clone, Copy)]
@@ -60,11 +62,22 @@ fn known(address: usize) -> Option<(usize, Object)> {
 
 /// Finds the object of an address among all loaded objects, and keeps it loaded.
 fn add(address: usize) -> Option<(usize, Object)> {
-    let mut search = Search { address, found: None, name: [0; MOST_PATH] };
-    // SAFETY: the callback only reads what it is given, and the search outlives the call.
-    unsafe { sys::dl_iterate_phdr(visit, (&raw mut search).cast()) };
-    let object = search.found?;
-    let name = CStr::from_bytes_until_nul(&search.name).ok()?;
+    let mut found = None;
+    let mut name = [0; MOST_PATH];
+    objects::each(|object| {
+        let is_it = object.contains(address);
+        if is_it {
+            let Range { start, end } = object.bounds();
+            let tables = object.frame_tables().map(|(header, end)| Tables { header, end });
+            found = Some(Object { start, end, base: object.base, tables });
+            let path = object.name.to_bytes();
+            let length = path.len().min(MOST_PATH - 1);
+            name[..length].copy_from_slice(&path[..length]);
+        }
+        !is_it
+    });
+    let object = found?;
+    let name = CStr::from_bytes_until_nul(&name).ok()?;
     // The program itself has no name, and the kernel's part has no file: neither can be unloaded.
     if name.to_bytes().contains(&b'/') {
         // SAFETY: the name is zero-terminated. Nothing is loaded; the reference is never released.
@@ -82,53 +95,10 @@ fn add(address: usize) -> Option<(usize, Object)> {
     Some((number, object))
 }
 
-struct Search {
-    address: usize,
-    found: Option<Object>,
-    name: [u8; MOST_PATH],
-}
-
-/// `PT_LOAD` and `PT_GNU_EH_FRAME`.
-const LOAD: u32 = 1;
-const EH_FRAME: u32 = 0x6474_e550;
-
-extern "C" fn visit(info: *const sys::ObjectInfo, _size: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid object and the pointer that `add` gave it. The headers and the name live with the object, which
-    // cannot be unloaded during this call.
-    let (info, search, headers) = unsafe {
-        let info = &*info;
-        let headers = std::slice::from_raw_parts(info.headers, info.header_count.into());
-        (info, &mut *data.cast::<Search>(), headers)
-    };
-    let range = |header: &sys::ProgramHeader| {
-        let start = info.base.wrapping_add(header.address);
-        start..start.saturating_add(header.memory_size)
-    };
-    let loads = || headers.iter().filter(|header| header.kind == LOAD).map(range);
-    if !loads().any(|range| range.contains(&search.address)) {
-        return 0;
-    }
-    let header = headers.iter().find(|header| header.kind == EH_FRAME).map(|header| range(header).start);
-    let tables = header.and_then(|header| {
-        let load = loads().find(|range| range.contains(&header))?;
-        Some(Tables { header, end: load.end })
-    });
-    let start = loads().map(|range| range.start).min().unwrap_or(0);
-    let end = loads().map(|range| range.end).max().unwrap_or(0);
-    search.found = Some(Object { start, end, base: info.base, tables });
-    if !info.name.is_null() {
-        // SAFETY: as above.
-        let name = unsafe { CStr::from_ptr(info.name) }.to_bytes();
-        let length = name.len().min(MOST_PATH - 1);
-        search.name[..length].copy_from_slice(&name[..length]);
-    }
-    1
-}
-
 /// Writes an object's record.
 fn write(inside: &Inside, object: Object, address: usize) {
     let mut body = [0; 4 + MOST_PATH / 8];
-    let (bytes, words) = text_words(sys::object_path(address), &mut body[4..]);
+    let (bytes, words) = text_words(sys::object_path(address).to_bytes(), &mut body[4..]);
     body[..4].copy_from_slice(&[object.start as u64, object.end as u64, object.base as u64, bytes as u64]);
     inside.write(MODULE, &body[..4 + words]);
 }

@@ -8,8 +8,10 @@
 
 mod layout;
 
-use std::ffi::{CStr, c_int, c_ulong, c_void};
+use std::ffi::{CStr, c_int, c_ulong};
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use vramscope_bare::python::{Object, function};
 
 use crate::captured::Captured;
 use crate::next;
@@ -17,9 +19,6 @@ use crate::process::Inside;
 use crate::record::{PYTHON, SITE};
 use crate::written::Written;
 use layout::{Code, Layout};
-
-/// A structure of the interpreter.
-type Object = *mut c_void;
 
 /// The interpreter of this process.
 struct Python {
@@ -56,23 +55,19 @@ fn python() -> Option<&'static Python> {
     unsafe { FOUND.load(Ordering::Acquire).as_ref() }
 }
 
-/// CPython's function with a name, as the caller's function type.
-fn function<F>(name: &CStr) -> Option<F> {
-    let found = next::look_up(std::ptr::null_mut(), name.as_ptr());
-    // SAFETY: `Python` gives CPython's function of each name the signature that it has in every release with a layout.
-    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
-}
-
 impl Python {
     fn of_this_process() -> Option<Self> {
-        let version = next::look_up(std::ptr::null_mut(), c"Py_Version".as_ptr()).cast::<c_ulong>();
+        let look_up = |name: &CStr| next::look_up(std::ptr::null_mut(), name.as_ptr());
         // SAFETY: `Py_Version` is a constant of this type since Python 3.11.
-        let layout = Layout::of(*unsafe { version.as_ref() }?)?;
-        Some(Self {
-            layout,
-            state: function(c"PyGILState_GetThisThreadState")?,
-            line: function(c"PyCode_Addr2Line")?,
-        })
+        let version = *unsafe { look_up(c"Py_Version").cast::<c_ulong>().as_ref() }?;
+        // SAFETY: the functions have these signatures in every release with a layout.
+        unsafe {
+            Some(Self {
+                layout: Layout::of(version)?,
+                state: function(look_up, c"PyGILState_GetThisThreadState")?,
+                line: function(look_up, c"PyCode_Addr2Line")?,
+            })
+        }
     }
 
     /// Writes the names of a site.

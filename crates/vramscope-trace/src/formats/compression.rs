@@ -76,8 +76,8 @@ enum Decoder<'t, R> {
     Gzip(Box<flate2::read::MultiGzDecoder<BufReader<Whole<'t, R>>>>),
     #[cfg(feature = "zstd")]
     Zstd(zstd::stream::read::Decoder<'static, BufReader<Whole<'t, R>>>),
-    #[cfg(all(feature = "structured-zstd", not(feature = "zstd")))]
-    Zstd(Box<super::frames::Frames<BufReader<Whole<'t, R>>>>),
+    #[cfg(all(feature = "portable-zstd", not(feature = "zstd")))]
+    Zstd(Box<vramscope_bare::zstd::Frames<BufReader<Whole<'t, R>>>>),
 }
 
 impl<'t, R: Read> Expanded<'t, R> {
@@ -99,11 +99,11 @@ impl<'t, R: Read> Expanded<'t, R> {
             }
             #[cfg(feature = "zstd")]
             [0x28, 0xb5, 0x2f, 0xfd] => Decoder::Zstd(zstd::stream::read::Decoder::new(whole)?),
-            #[cfg(all(feature = "structured-zstd", not(feature = "zstd")))]
+            #[cfg(all(feature = "portable-zstd", not(feature = "zstd")))]
             [0x28, 0xb5, 0x2f, 0xfd] => {
-                Decoder::Zstd(Box::new(super::frames::Frames::new(BufReader::new(whole))?))
+                Decoder::Zstd(Box::new(vramscope_bare::zstd::Frames::new(BufReader::new(whole))))
             }
-            #[cfg(not(any(feature = "structured-zstd", feature = "zstd")))]
+            #[cfg(not(any(feature = "portable-zstd", feature = "zstd")))]
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(io::Error::other(ReadError::WithoutZstd)),
             _ => Decoder::None(whole),
         };
@@ -114,7 +114,7 @@ impl<'t, R: Read> Expanded<'t, R> {
         match self.stream {
             Decoder::None(_) => Compression::None,
             Decoder::Gzip(_) => Compression::Gzip,
-            #[cfg(any(feature = "structured-zstd", feature = "zstd"))]
+            #[cfg(any(feature = "portable-zstd", feature = "zstd"))]
             Decoder::Zstd(_) => Compression::Zstd,
         }
     }
@@ -125,7 +125,7 @@ impl<R: Read> Read for Expanded<'_, R> {
         let n = match &mut self.stream {
             Decoder::None(stream) => return stream.read(out),
             Decoder::Gzip(stream) => stream.read(out)?,
-            #[cfg(any(feature = "structured-zstd", feature = "zstd"))]
+            #[cfg(any(feature = "portable-zstd", feature = "zstd"))]
             Decoder::Zstd(stream) => stream.read(out)?,
         };
         self.expanded += n as u64;

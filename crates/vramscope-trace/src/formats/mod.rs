@@ -5,8 +5,6 @@ mod assembler;
 mod compression;
 mod foreign;
 mod format;
-#[cfg(all(feature = "structured-zstd", any(test, not(feature = "zstd"))))]
-mod frames;
 mod gap;
 mod json;
 mod keys;

@@ -1,5 +1,6 @@
-//! Decompression of Zstandard frames (RFC 8878), which fat binaries of CUDA 12.8 and later contain. Dictionaries are not supported, and
-//! checksums are not verified.
+//! Decompression of Zstandard frames (RFC 8878). Dictionaries are not supported.
+
+use std::io::{self, BufRead, Read};
 
 /// Longest block, in bytes.
 const LONGEST_BLOCK: usize = 128 << 10;
@@ -7,55 +8,341 @@ const LONGEST_BLOCK: usize = 128 << 10;
 /// Largest Huffman code, in bits.
 const LONGEST_CODE: u32 = 11;
 
-/// Decompresses whole frames to at most `most` bytes. `None` for invalid data.
-pub(crate) fn decompress(mut input: &[u8], most: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    while !input.is_empty() {
-        input = frame(input, most, &mut out)?;
-    }
-    Some(out)
+/// Largest window, in bytes, as in the C library: `zstd --long` and `--ultra -22` write no larger ones.
+const LARGEST_WINDOW: u64 = 1 << 27;
+
+/// Decompresses a stream of frames.
+#[derive(Debug)]
+pub struct Frames<R> {
+    stream: R,
+    /// The frame that has begun and is not completely decoded.
+    frame: Option<Frame>,
+    out: Out,
+    /// Number of bytes of `out` that were taken.
+    taken: usize,
+    /// The compressed bytes of a block.
+    block: Vec<u8>,
 }
 
-/// Decompresses one frame, and returns the rest of the input.
-fn frame<'i>(input: &'i [u8], most: usize, out: &mut Vec<u8>) -> Option<&'i [u8]> {
-    const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
-    let (&descriptor, mut input) = input.strip_prefix(&MAGIC)?.split_first()?;
-    let is_single_segment = descriptor & 0x20 != 0;
-    let has_checksum = descriptor & 4 != 0;
-    if descriptor & 3 != 0 {
-        return None;
+/// The state of a frame.
+#[derive(Debug)]
+struct Frame {
+    window: usize,
+    /// The size of the content, if the frame has it, and of the decoded part.
+    size: Option<u64>,
+    decoded: u64,
+    checksum: Option<Checksum>,
+    decoder: Decoder,
+}
+
+/// Decompresses whole frames to at most `most` bytes. `None` for invalid data.
+pub fn decompress(input: &[u8], most: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    Frames::new(input).take(most as u64 + 1).read_to_end(&mut out).ok()?;
+    (out.len() <= most).then_some(out)
+}
+
+impl<R: BufRead> Frames<R> {
+    /// Reads from `stream`.
+    pub fn new(stream: R) -> Self {
+        Self { stream, frame: None, out: Out::default(), taken: 0, block: Vec::new() }
     }
-    let size_bytes = match descriptor >> 6 {
-        0 => usize::from(is_single_segment),
-        flag => 1 << flag,
-    };
-    input = input.get(usize::from(!is_single_segment) + size_bytes..)?;
-    let begin = out.len();
-    let mut decoder = Decoder::default();
-    loop {
-        let (header, rest) = input.split_first_chunk::<3>()?;
-        let header = u32::from_le_bytes([header[0], header[1], header[2], 0]);
-        let size = (header >> 3) as usize;
-        let is_last = header & 1 != 0;
-        let kind = header >> 1 & 3;
-        let (block, rest) = rest.split_at_checked(if kind == 1 { 1 } else { size })?;
-        match kind {
-            0 => out.extend(block),
-            1 if size <= LONGEST_BLOCK => out.resize(out.len() + size, block[0]),
-            2 => decoder.block(block, begin, most, out)?,
-            _ => return None,
+
+    /// The next bytes of the stream.
+    fn bytes<const SIZE: usize>(&mut self) -> io::Result<[u8; SIZE]> {
+        let mut bytes = [0; SIZE];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A number of `length` bytes.
+    fn number(&mut self, length: usize) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.stream.read_exact(&mut bytes[..length])?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Reads the header of the next frame. `None` for a frame that is skipped.
+    fn header(&mut self) -> io::Result<Option<Frame>> {
+        match u32::from_le_bytes(self.bytes()?) {
+            0xfd2f_b528 => {}
+            0x184d_2a50..=0x184d_2a5f => {
+                let length = self.number(4)?;
+                let skipped = io::copy(&mut (&mut self.stream).take(length), &mut io::sink())?;
+                return if skipped < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(None) };
+            }
+            _ => return Err(invalid("a frame has no signature")),
         }
-        if out.len() > most {
+        let [descriptor] = self.bytes()?;
+        let is_single_segment = descriptor & 0x20 != 0;
+        if descriptor & 0x08 != 0 {
+            return Err(invalid("a frame has a reserved bit"));
+        }
+        let mut window = 0;
+        if !is_single_segment {
+            let exponent = self.number(1)?;
+            window = (1 << 10 << (exponent >> 3)) / 8 * (8 + (exponent & 7));
+        }
+        let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        if self.number(dictionary)? != 0 {
+            return Err(invalid("a frame needs a dictionary"));
+        }
+        let size = match descriptor >> 6 {
+            0 if is_single_segment => Some(self.number(1)?),
+            0 => None,
+            1 => Some(self.number(2)? + 256),
+            flag => Some(self.number(1 << flag)?),
+        };
+        if is_single_segment {
+            window = size.unwrap_or(0);
+        }
+        if window > LARGEST_WINDOW {
+            return Err(invalid("the window of a frame is larger than 128 MiB"));
+        }
+        let checksum = (descriptor & 4 != 0).then(Checksum::default);
+        let decoder = Decoder::default();
+        Ok(Some(Frame { window: window as usize, size, decoded: 0, checksum, decoder }))
+    }
+
+    /// Decodes the next block of a frame. Returns whether it was the last one.
+    fn decode(&mut self, frame: &mut Frame) -> io::Result<bool> {
+        let kept = frame.window + frame.window.max(SLACK);
+        if self.out.end >= kept {
+            self.out.keep(frame.window);
+        }
+        let begin = self.out.end;
+        let header = self.number(3)?;
+        let (kind, size) = (header >> 1 & 3, (header >> 3) as usize);
+        let most = LONGEST_BLOCK.min(frame.window);
+        if size > most {
+            return Err(invalid("a block is too long"));
+        }
+        self.block.resize(if kind == 1 { 1 } else { size }, 0);
+        self.stream.read_exact(&mut self.block)?;
+        self.out.begin_block(most, kept);
+        match kind {
+            0 => self.out.bytes[begin..begin + size].copy_from_slice(&self.block),
+            1 => self.out.bytes[begin..begin + size].fill(self.block[0]),
+            2 => frame
+                .decoder
+                .block(&self.block, frame.window, &mut self.out)
+                .ok_or_else(|| invalid("a block is invalid"))?,
+            _ => return Err(invalid("a block has an unknown type")),
+        }
+        if kind < 2 {
+            self.out.end += size;
+        }
+        self.taken = begin;
+        let decoded = &self.out.bytes[begin..self.out.end];
+        frame.decoded += decoded.len() as u64;
+        if let Some(checksum) = &mut frame.checksum {
+            checksum.add(decoded);
+        }
+        let is_last = header & 1 != 0;
+        if is_last && frame.size.is_some_and(|size| size != frame.decoded) {
+            return Err(invalid("a frame has another size than it says"));
+        }
+        if is_last
+            && let Some(checksum) = &frame.checksum
+            && self.bytes()? != checksum.bytes()
+        {
+            return Err(invalid("the checksum of a frame is wrong"));
+        }
+        Ok(is_last)
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.taken == self.out.end && !out.is_empty() {
+            match self.frame.take() {
+                Some(mut frame) => {
+                    if !self.decode(&mut frame)? {
+                        self.frame = Some(frame);
+                    }
+                }
+                None if self.stream.fill_buf()?.is_empty() => return Ok(0),
+                None => {
+                    self.out.end = 0;
+                    self.taken = 0;
+                    self.frame = self.header()?;
+                }
+            }
+        }
+        let n = out.len().min(self.out.end - self.taken);
+        out[..n].copy_from_slice(&self.out.bytes[self.taken..self.taken + n]);
+        self.taken += n;
+        Ok(n)
+    }
+}
+
+/// Decoded bytes: the window of the frame, and those that were not taken.
+#[derive(Debug, Default)]
+struct Out {
+    /// More bytes than are decoded: short copies write whole chunks.
+    bytes: Vec<u8>,
+    /// Number of decoded bytes, and its limit in this block.
+    end: usize,
+    most: usize,
+}
+
+/// Bytes beyond the window before the older ones are dropped, at least.
+const SLACK: usize = 16 << 20;
+
+/// Size of a chunk in bytes.
+const CHUNK: usize = 16;
+
+impl Out {
+    /// Makes room for a block of at most `most` bytes, of a frame of which at most `kept` bytes are kept before a block.
+    fn begin_block(&mut self, most: usize, kept: usize) {
+        self.most = self.end + most;
+        let needed = self.most + CHUNK;
+        if self.bytes.len() < needed {
+            let (doubled, largest) = (2 * self.bytes.len(), kept + LONGEST_BLOCK + CHUNK);
+            self.bytes.resize(doubled.min(largest).max(needed), 0);
+        }
+    }
+
+    /// Drops all bytes but the last `window` ones.
+    fn keep(&mut self, window: usize) {
+        self.bytes.copy_within(self.end - window..self.end, 0);
+        self.end = window;
+    }
+
+    /// Appends the first `length` of the bytes, of which a chunk more exists.
+    #[inline]
+    fn put(&mut self, bytes: &[u8], length: usize) -> Option<()> {
+        let end = self.end + length;
+        if end > self.most {
             return None;
         }
-        input = rest;
-        if is_last {
-            return input.get(if has_checksum { 4 } else { 0 }..);
+        if length <= CHUNK {
+            *self.bytes[self.end..].first_chunk_mut::<CHUNK>()? = *bytes.first_chunk()?;
+        } else {
+            self.bytes[self.end..end].copy_from_slice(bytes.get(..length)?);
         }
+        self.end = end;
+        Some(())
+    }
+
+    /// Appends `length` bytes that begin `offset` bytes before the end. Both ranges may overlap.
+    #[inline]
+    fn repeat(&mut self, offset: usize, length: usize) -> Option<()> {
+        let from = self.end.checked_sub(offset).filter(|_| offset > 0)?;
+        let end = self.end + length;
+        if end > self.most {
+            return None;
+        }
+        if offset >= CHUNK && length <= 4 * CHUNK {
+            for at in (0..length).step_by(CHUNK) {
+                let chunk: [u8; CHUNK] = *self.bytes[from + at..].first_chunk()?;
+                *self.bytes.get_mut(self.end + at..)?.first_chunk_mut()? = chunk;
+            }
+            self.end = end;
+        }
+        // Each part doubles the copied bytes, which repeat every `offset` bytes.
+        while self.end < end {
+            let part = (end - self.end).min(self.end - from);
+            self.bytes.copy_within(from..from + part, self.end);
+            self.end += part;
+        }
+        Some(())
+    }
+}
+
+/// The checksum of a frame's content: the low half of XXH64.
+#[derive(Debug)]
+struct Checksum {
+    lanes: [u64; 4],
+    length: u64,
+    /// The bytes of an incomplete stripe: the first `length % 32`.
+    rest: [u8; 32],
+}
+
+const PRIMES: [u64; 5] = [
+    0x9e37_79b1_85eb_ca87,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0x85eb_ca77_c2b2_ae63,
+    0x27d4_eb2f_1656_67c5,
+];
+
+impl Default for Checksum {
+    fn default() -> Self {
+        let lanes = [PRIMES[0].wrapping_add(PRIMES[1]), PRIMES[1], 0, 0_u64.wrapping_sub(PRIMES[0])];
+        Self { lanes, length: 0, rest: [0; 32] }
+    }
+}
+
+impl Checksum {
+    fn round(lane: u64, word: u64) -> u64 {
+        lane.wrapping_add(word.wrapping_mul(PRIMES[1])).rotate_left(31).wrapping_mul(PRIMES[0])
+    }
+
+    #[inline]
+    fn stripe(lanes: [u64; 4], stripe: &[u8; 32]) -> [u64; 4] {
+        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|byte| stripe[8 * i + byte]));
+        std::array::from_fn(|i| Self::round(lanes[i], word(i)))
+    }
+
+    fn add(&mut self, mut bytes: &[u8]) {
+        let used = (self.length % 32) as usize;
+        self.length += bytes.len() as u64;
+        if used > 0 {
+            let (first, rest) = bytes.split_at(bytes.len().min(32 - used));
+            self.rest[used..used + first.len()].copy_from_slice(first);
+            bytes = rest;
+            if used + first.len() < 32 {
+                return;
+            }
+            let whole = self.rest;
+            self.lanes = Self::stripe(self.lanes, &whole);
+        }
+        let (stripes, rest) = bytes.as_chunks();
+        let mut lanes = self.lanes;
+        for stripe in stripes {
+            lanes = Self::stripe(lanes, stripe);
+        }
+        self.lanes = lanes;
+        self.rest[..rest.len()].copy_from_slice(rest);
+    }
+
+    fn bytes(&self) -> [u8; 4] {
+        let mut hash = PRIMES[4];
+        if self.length >= 32 {
+            let [a, b, c, d] = self.lanes;
+            hash = a.rotate_left(1).wrapping_add(b.rotate_left(7));
+            hash = hash.wrapping_add(c.rotate_left(12)).wrapping_add(d.rotate_left(18));
+            for lane in self.lanes {
+                hash = (hash ^ Self::round(0, lane)).wrapping_mul(PRIMES[0]).wrapping_add(PRIMES[3]);
+            }
+        }
+        hash = hash.wrapping_add(self.length);
+        let (words, rest) = self.rest[..(self.length % 32) as usize].as_chunks();
+        for word in words {
+            hash ^= Self::round(0, u64::from_le_bytes(*word));
+            hash = hash.rotate_left(27).wrapping_mul(PRIMES[0]).wrapping_add(PRIMES[3]);
+        }
+        let (half, rest) = rest.as_chunks();
+        for half in half {
+            hash ^= u64::from(u32::from_le_bytes(*half)).wrapping_mul(PRIMES[0]);
+            hash = hash.rotate_left(23).wrapping_mul(PRIMES[1]).wrapping_add(PRIMES[2]);
+        }
+        for &byte in rest {
+            hash = (hash ^ u64::from(byte).wrapping_mul(PRIMES[4])).rotate_left(11).wrapping_mul(PRIMES[0]);
+        }
+        hash = (hash ^ hash >> 33).wrapping_mul(PRIMES[1]);
+        hash = (hash ^ hash >> 29).wrapping_mul(PRIMES[2]);
+        ((hash ^ hash >> 32) as u32).to_le_bytes()
     }
 }
 
 /// The state that blocks of a frame share.
+#[derive(Debug)]
 struct Decoder {
     huffman: Option<Huffman>,
     /// Tables of literal lengths, offsets and match lengths.
@@ -72,17 +359,18 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    fn block(&mut self, block: &[u8], begin: usize, most: usize, out: &mut Vec<u8>) -> Option<()> {
+    /// Appends a block's content. Matches begin at most `window` bytes before their copy.
+    fn block(&mut self, block: &[u8], window: usize, out: &mut Out) -> Option<()> {
         let sequences = self.read_literals(block)?;
-        self.execute(sequences, begin, most, out)
+        self.execute(sequences, window, out)
     }
 
     /// Reads the literals of a block. Returns the section of its sequences.
     fn read_literals<'b>(&mut self, block: &'b [u8]) -> Option<&'b [u8]> {
         let first = *block.first()?;
         let (kind, format) = (first & 3, first >> 2 & 3);
-        let header = |bytes: usize| -> Option<usize> {
-            Some(block.get(..bytes)?.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
+        let header = |bytes: usize| -> Option<u64> {
+            Some(block.get(..bytes)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
         };
         self.literals.clear();
         if kind < 2 {
@@ -91,7 +379,7 @@ impl Decoder {
                 1 => (2, 4),
                 _ => (3, 4),
             };
-            let size = header(length)? >> shift;
+            let size = (header(length)? >> shift) as usize;
             let rest = &block[length..];
             if size > LONGEST_BLOCK {
                 return None;
@@ -110,7 +398,7 @@ impl Decoder {
         };
         let sizes = header(length)? >> 4;
         let mask = (1 << bits) - 1;
-        let (size, compressed) = (sizes & mask, sizes >> bits & mask);
+        let (size, compressed) = ((sizes & mask) as usize, (sizes >> bits & mask) as usize);
         let (mut streams, rest) = block[length..].split_at_checked(compressed)?;
         if size > LONGEST_BLOCK {
             return None;
@@ -138,7 +426,7 @@ impl Decoder {
     }
 
     /// Executes the sequences of a block: literals, followed by a copy of earlier bytes.
-    fn execute(&mut self, section: &[u8], begin: usize, most: usize, out: &mut Vec<u8>) -> Option<()> {
+    fn execute(&mut self, section: &[u8], window: usize, out: &mut Out) -> Option<()> {
         let (&first, mut rest) = section.split_first()?;
         let mut count = usize::from(first);
         if first == 255 {
@@ -148,6 +436,8 @@ impl Decoder {
             let (&low, after) = rest.split_first()?;
             (count, rest) = ((count - 128) << 8 | usize::from(low), after);
         }
+        let mut left = self.literals.len();
+        self.literals.resize(left + CHUNK, 0);
         let mut literals = &self.literals[..];
         if count > 0 {
             let (&modes, mut rest) = rest.split_first()?;
@@ -175,7 +465,8 @@ impl Decoder {
                 let of_literal = *of_literals.cells.get(literal_state)?;
                 let of_offset = *of_offsets.cells.get(offset_state)?;
                 let of_match = *of_matches.cells.get(match_state)?;
-                if of_offset.symbol > 31 {
+                // Larger than any window.
+                if of_offset.symbol > 30 {
                     return None;
                 }
                 let offset = (1 << of_offset.symbol) + bits.read(of_offset.symbol.into()) as usize;
@@ -192,17 +483,16 @@ impl Decoder {
                     return None;
                 }
                 let offset = repeated(&mut self.offsets, offset, literal)?;
-                let (now, later) = literals.split_at_checked(literal)?;
-                out.extend(now);
-                literals = later;
-                copy(out, begin, offset, length)?;
-                if out.len() > most {
+                left = left.checked_sub(literal)?;
+                out.put(literals, literal)?;
+                literals = &literals[literal..];
+                if offset > window {
                     return None;
                 }
+                out.repeat(offset, length)?;
             }
         }
-        out.extend(literals);
-        Some(())
+        out.put(literals, left)
     }
 }
 
@@ -225,18 +515,6 @@ fn repeated(offsets: &mut [usize; 3], code: usize, literals: usize) -> Option<us
     Some(offset)
 }
 
-/// Appends `length` bytes that begin `offset` bytes before the end. Both ranges may overlap.
-pub(crate) fn copy(out: &mut Vec<u8>, begin: usize, offset: usize, length: usize) -> Option<()> {
-    let mut from = out.len().checked_sub(offset).filter(|&from| from >= begin && offset > 0)?;
-    let mut left = length;
-    while left > 0 {
-        let part = left.min(out.len() - from);
-        out.extend_from_within(from..from + part);
-        (from, left) = (from + part, left - part);
-    }
-    Some(())
-}
-
 /// A stream of bits that is read from its end.
 struct Bits<'b> {
     bytes: &'b [u8],
@@ -252,12 +530,14 @@ impl<'b> Bits<'b> {
     }
 
     /// Reads at most 32 bits.
+    #[inline]
     fn read(&mut self, count: u32) -> u64 {
         let bits = self.peek(count);
         self.left -= count as isize;
         bits
     }
 
+    #[inline]
     fn peek(&self, count: u32) -> u64 {
         let mask = (1 << count) - 1;
         let at = self.left - count as isize;
@@ -295,6 +575,7 @@ impl Cell {
 }
 
 /// A table of finite state entropy.
+#[derive(Debug)]
 struct Table {
     log: u32,
     cells: Vec<Cell>,
@@ -389,6 +670,7 @@ impl Table {
 }
 
 /// A table of Huffman codes: for each value of the next `log` bits, the symbol and the length of its code.
+#[derive(Debug)]
 struct Huffman {
     log: u32,
     cells: Vec<(u8, u8)>,
@@ -457,7 +739,20 @@ impl Huffman {
     /// Appends `count` symbols.
     fn decode(&self, stream: &[u8], count: usize, out: &mut Vec<u8>) -> Option<()> {
         let mut bits = Bits::new(stream)?;
-        for _ in 0..count {
+        let mut left = count;
+        // Most symbols are read five at a time.
+        while left >= 5 && bits.left >= 64 {
+            let word = bits.peek(5 * LONGEST_CODE);
+            let mut used = 0;
+            for _ in 0..5 {
+                let at = word >> (5 * LONGEST_CODE - used - self.log) & ((1 << self.log) - 1);
+                let &(symbol, length) = self.cells.get(at as usize)?;
+                used += u32::from(length);
+                out.push(symbol);
+            }
+            (bits.left, left) = (bits.left - used as isize, left - 5);
+        }
+        for _ in 0..left {
             let &(symbol, length) = self.cells.get(bits.peek(self.log) as usize)?;
             bits.left -= isize::from(length);
             out.push(symbol);
@@ -501,104 +796,40 @@ const MATCH_LENGTHS: Symbols = Symbols {
 };
 
 /// For each symbol of a literal length, its smallest length and the number of bits that follow.
-const LITERAL_BASES: [(u32, u32); 36] = [
-    (0, 0),
-    (1, 0),
-    (2, 0),
-    (3, 0),
-    (4, 0),
-    (5, 0),
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-    (10, 0),
-    (11, 0),
-    (12, 0),
-    (13, 0),
-    (14, 0),
-    (15, 0),
-    (16, 1),
-    (18, 1),
-    (20, 1),
-    (22, 1),
-    (24, 2),
-    (28, 2),
-    (32, 3),
-    (40, 3),
-    (48, 4),
-    (64, 6),
-    (128, 7),
-    (256, 8),
-    (512, 9),
-    (1024, 10),
-    (2048, 11),
-    (4096, 12),
-    (8192, 13),
-    (16384, 14),
-    (32768, 15),
-    (65536, 16),
-];
+const LITERAL_BASES: [(u32, u32); 36] = bases(
+    0,
+    [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12,
+        13, 14, 15, 16,
+    ],
+);
 
 /// For each symbol of a match length, its smallest length and the number of bits that follow.
-const MATCH_BASES: [(u32, u32); 53] = [
-    (3, 0),
-    (4, 0),
-    (5, 0),
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-    (10, 0),
-    (11, 0),
-    (12, 0),
-    (13, 0),
-    (14, 0),
-    (15, 0),
-    (16, 0),
-    (17, 0),
-    (18, 0),
-    (19, 0),
-    (20, 0),
-    (21, 0),
-    (22, 0),
-    (23, 0),
-    (24, 0),
-    (25, 0),
-    (26, 0),
-    (27, 0),
-    (28, 0),
-    (29, 0),
-    (30, 0),
-    (31, 0),
-    (32, 0),
-    (33, 0),
-    (34, 0),
-    (35, 1),
-    (37, 1),
-    (39, 1),
-    (41, 1),
-    (43, 2),
-    (47, 2),
-    (51, 3),
-    (59, 3),
-    (67, 4),
-    (83, 4),
-    (99, 5),
-    (131, 7),
-    (259, 8),
-    (515, 9),
-    (1027, 10),
-    (2051, 11),
-    (4099, 12),
-    (8195, 13),
-    (16387, 14),
-    (32771, 15),
-    (65539, 16),
-];
+const MATCH_BASES: [(u32, u32); 53] = bases(
+    3,
+    [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1,
+        1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+    ],
+);
+
+/// The smallest length of each symbol follows from the bits of those before it.
+const fn bases<const COUNT: usize>(mut smallest: u32, bits: [u32; COUNT]) -> [(u32, u32); COUNT] {
+    let mut bases = [(0, 0); COUNT];
+    let mut i = 0;
+    while i < COUNT {
+        bases[i] = (smallest, bits[i]);
+        smallest += 1 << bits[i];
+        i += 1;
+    }
+    bases
+}
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Bytes with repeated parts, which look like machine code: deterministic, and different for each seed.
@@ -665,6 +896,86 @@ mod tests {
                     assert!(out.len() <= 5000);
                 }
             }
+        }
+    }
+
+    fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        Frames::new(bytes).read_to_end(&mut out)?;
+        Ok(out)
+    }
+
+    fn packed_at(level: i32, bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = zstd::Encoder::new(Vec::new(), level).unwrap();
+        encoder.include_checksum(true).unwrap();
+        io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        packed_at(3, bytes)
+    }
+
+    /// Returns the bytes that are neither random nor constant.
+    fn some(length: usize) -> Vec<u8> {
+        (0..length).map(|i| (i * i / 7 % 251) as u8).collect()
+    }
+
+    #[test]
+    fn frames_follow_each_other_and_some_are_skipped() {
+        let (first, second) = (some(1_000_000), some(300));
+        let skipped = [&0x184d_2a53_u32.to_le_bytes()[..], &5_u32.to_le_bytes(), b"notes"].concat();
+        let all = [&packed(&first)[..], &skipped, &packed(b""), &packed(&second)].concat();
+        assert_eq!(unpacked(&all).unwrap(), [first, second].concat());
+        assert_eq!(unpacked(b"").unwrap(), b"");
+    }
+
+    #[test]
+    fn windows_of_all_levels_of_zstd_are_read() {
+        let packed = |log: u32| {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
+            encoder.window_log(log).unwrap();
+            encoder.long_distance_matching(true).unwrap();
+            io::Write::write_all(&mut encoder, &some(3_000_000)).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(unpacked(&packed(27)).unwrap(), some(3_000_000));
+        unpacked(&packed(28)).unwrap_err();
+    }
+
+    proptest! {
+        /// The C library is the reference: this decoder accepts valid and modified data only if the C library accepts it, with the same
+        /// result.
+        #[test]
+        fn the_library_of_c_reads_the_same(
+            seed in any::<[u8; 32]>(),
+            length in 0..50_000usize,
+            level in 1..20i32,
+            changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let bytes: Vec<u8> = (0..length).map(|i| seed[i * i / 7 % 32] ^ (i / 999) as u8).collect();
+            let mut packed = packed_at(level, &bytes);
+            prop_assert_eq!(unpacked(&packed).unwrap(), bytes);
+            for (at, with) in changes {
+                let at = at.index(packed.len());
+                packed[at] ^= with;
+            }
+            if let Ok(ours) = unpacked(&packed) {
+                prop_assert!(ours == zstd::decode_all(&packed[..]).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn cut_and_changed_frames_are_errors() {
+        let whole = packed(&some(100_000));
+        for length in (1..whole.len()).step_by(997) {
+            unpacked(&whole[..length]).unwrap_err();
+        }
+        for at in (0..whole.len()).step_by(991) {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            assert!(unpacked(&changed).is_err_and(|e| !e.to_string().is_empty()), "byte {at}");
         }
     }
 }

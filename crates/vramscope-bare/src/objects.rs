@@ -1,18 +1,18 @@
 //! The loaded objects, and their words that have addresses of functions.
 //!
-//! An object calls a function of another one through a word that the loader sets, by a relocation with the function's name. Programs also
-//! keep addresses that they have looked up, in variables of their own.
+//! An object calls a function of another one through a word that the loader sets, by a relocation with the function's name.
+#![allow(unsafe_code, reason = "functions of C, and the memory of loaded objects")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::io::Read as _;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sys;
+use crate::sys::{self, ObjectInfo, ProgramHeader};
 
 /// Kinds of program headers and of their flags.
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 2;
+const EH_FRAME: u32 = 0x6474_e550;
 const GNU_RELRO: u32 = 0x6474_e552;
 const WRITABLE: u32 = 2;
 
@@ -61,61 +61,57 @@ struct Symbol {
 const WEAK: u8 = 2;
 
 /// A loaded object, while the loader cannot unload it.
-#[derive(Clone, Copy)]
-pub(crate) struct Object<'a> {
-    base: usize,
-    headers: &'a [sys::ProgramHeader],
-    pub(crate) name: &'a CStr,
+#[derive(Debug, Clone, Copy)]
+pub struct Object<'a> {
+    /// Difference between addresses in memory and in its file.
+    pub base: usize,
+    headers: &'a [ProgramHeader],
+    /// Path of its file; empty for the program itself.
+    pub name: &'a CStr,
 }
 
 /// A word that has the address of a function by its name.
-pub(crate) struct Slot<'a> {
-    pub(crate) name: &'a CStr,
-    pub(crate) word: &'a AtomicUsize,
+#[derive(Debug)]
+pub struct Slot<'a> {
+    /// The function's name.
+    pub name: &'a CStr,
+    /// The word.
+    pub word: &'a AtomicUsize,
     /// The function's address if the object itself has it.
-    pub(crate) own: Option<usize>,
-    pub(crate) is_weak: bool,
+    pub own: Option<usize>,
+    /// Whether the function may be missing.
+    pub is_weak: bool,
+    /// Whether it is a variable with the address, and not a word for calls.
+    pub is_variable: bool,
 }
 
-/// Calls `visit` with each loaded object, and with the mapped ranges. Until all are visited, the loader neither adds nor removes objects.
-/// `visit` must not call the loader.
-pub(crate) fn each(mut visit: impl FnMut(Object<'_>, &Mapped)) {
-    let mut mapped = Mapped::new();
-    let mut is_read = false;
-    visit_all(&mut |info, headers, name| {
-        if !is_read {
-            // Not before: another object could take the place of one in the list.
-            mapped.read();
-            is_read = true;
-        }
-        visit(Object { base: info.base, headers, name }, &mapped);
-        true
-    });
+/// Calls `visit` with each loaded object, until it returns false. Meanwhile, the loader neither adds nor removes objects. `visit` must not
+/// call the loader.
+pub fn each(mut visit: impl FnMut(Object<'_>) -> bool) {
+    visit_all(&mut |_, object| visit(object));
 }
 
 /// Number of objects that were loaded so far, and that were unloaded.
-pub(crate) fn counts() -> (u64, u64) {
+pub fn counts() -> (u64, u64) {
     let mut counts = (0, 0);
-    visit_all(&mut |info, _, _| {
+    visit_all(&mut |info, _| {
         counts = (info.loads, info.unloads);
         false
     });
     counts
 }
 
-type Visit<'a> = &'a mut dyn FnMut(&sys::ObjectInfo, &[sys::ProgramHeader], &CStr) -> bool;
+type Visit<'a> = &'a mut dyn FnMut(&ObjectInfo, Object<'_>) -> bool;
 
 fn visit_all(mut visit: Visit<'_>) {
-    extern "C" fn each(info: *const sys::ObjectInfo, _size: usize, data: *mut c_void) -> c_int {
+    extern "C" fn each(info: *const ObjectInfo, _size: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid object, whose headers and name live as long as this call, and the pointer from below.
         let goes_on = unsafe {
             let (info, visit) = (&*info, &mut *data.cast::<Visit<'_>>());
             let name = if info.name.is_null() { c"" } else { CStr::from_ptr(info.name) };
-            match info.headers.is_null() {
-                true => true,
-                false => {
-                    visit(info, std::slice::from_raw_parts(info.headers, info.header_count.into()), name)
-                }
+            info.headers.is_null() || {
+                let headers = std::slice::from_raw_parts(info.headers, info.header_count.into());
+                visit(info, Object { base: info.base, headers, name })
             }
         };
         c_int::from(!goes_on)
@@ -125,27 +121,46 @@ fn visit_all(mut visit: Visit<'_>) {
 }
 
 impl<'a> Object<'a> {
+    /// Name of its file, without folders.
+    pub fn file_name(&self) -> &'a [u8] {
+        self.name.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+    }
+
     /// Distinguishes the object from all others that are loaded.
-    pub(crate) fn id(&self) -> usize {
+    pub fn id(&self) -> usize {
         self.headers.as_ptr() as usize
     }
 
-    fn range(&self, header: &sys::ProgramHeader) -> Range<usize> {
+    fn range(&self, header: &ProgramHeader) -> Range<usize> {
         let start = self.base.wrapping_add(header.address);
         start..start.saturating_add(header.memory_size)
     }
 
-    fn parts(self, kind: u32) -> impl Iterator<Item = (&'a sys::ProgramHeader, Range<usize>)> {
+    /// The address of the tables of frames (`.eh_frame_hdr`), and the end of the loaded part that has them.
+    pub fn frame_tables(self) -> Option<(usize, usize)> {
+        let start = self.parts(EH_FRAME).next()?.1.start;
+        let (_, load) = self.parts(LOAD).find(|(_, range)| range.contains(&start))?;
+        Some((start, load.end))
+    }
+
+    /// The addresses from its first loaded byte to its last.
+    pub fn bounds(self) -> Range<usize> {
+        let starts = self.parts(LOAD).map(|(_, range)| range.start);
+        starts.min().unwrap_or(0)..self.parts(LOAD).map(|(_, range)| range.end).max().unwrap_or(0)
+    }
+
+    fn parts(self, kind: u32) -> impl Iterator<Item = (&'a ProgramHeader, Range<usize>)> {
         let of_kind = self.headers.iter().filter(move |header| header.kind == kind);
         of_kind.map(move |header| (header, self.range(header)))
     }
 
-    pub(crate) fn contains(self, address: usize) -> bool {
+    /// Whether a loaded part of it contains an address.
+    pub fn contains(self, address: usize) -> bool {
         self.parts(LOAD).any(|(_, range)| range.contains(&address))
     }
 
     /// Number of bytes between its start and its end.
-    pub(crate) fn extent(self) -> usize {
+    pub fn extent(self) -> usize {
         self.parts(LOAD)
             .map(|(header, _)| header.address.saturating_add(header.memory_size))
             .max()
@@ -153,14 +168,14 @@ impl<'a> Object<'a> {
     }
 
     /// The part that the loader makes read-only after it has set all words.
-    pub(crate) fn sealed(self) -> Range<usize> {
+    pub fn sealed(self) -> Range<usize> {
         let page = page();
         let part = self.parts(GNU_RELRO).next();
         part.map_or(0..0, |(_, range)| range.start / page * page..range.end / page * page)
     }
 
     /// Parts that stay writable.
-    pub(crate) fn variables(self) -> impl Iterator<Item = Range<usize>> {
+    pub fn variables(self) -> impl Iterator<Item = Range<usize>> {
         let sealed = self.sealed();
         self.parts(LOAD).filter(|(header, _)| header.flags & WRITABLE != 0).flat_map(move |(_, range)| {
             match sealed.is_empty() || !range.contains(&sealed.start) {
@@ -171,7 +186,7 @@ impl<'a> Object<'a> {
     }
 
     /// Calls `visit` with each word that has an address by a name.
-    pub(crate) fn slots(self, mut visit: impl FnMut(Slot<'_>)) {
+    pub fn slots(self, mut visit: impl FnMut(Slot<'_>)) {
         let Some((_, dynamic)) = self.parts(DYNAMIC).next() else { return };
         if !self.contains(dynamic.start) {
             return;
@@ -219,7 +234,13 @@ impl<'a> Object<'a> {
                     (symbol, name, &*(place as *const AtomicUsize))
                 };
                 let own = (symbol.section != 0).then(|| self.base.wrapping_add(symbol.value));
-                visit(Slot { name, word, own, is_weak: symbol.info >> 4 == WEAK });
+                visit(Slot {
+                    name,
+                    word,
+                    own,
+                    is_weak: symbol.info >> 4 == WEAK,
+                    is_variable: relocation.kind == BY_NAME[0],
+                });
             }
         }
     }
@@ -235,13 +256,13 @@ fn page() -> usize {
 ///
 /// # Safety
 /// The address is aligned and mapped.
-pub(crate) unsafe fn word<'a>(address: usize) -> &'a AtomicUsize {
+pub unsafe fn word<'a>(address: usize) -> &'a AtomicUsize {
     // SAFETY: the caller's promise; the word is only used by atomic operations.
     unsafe { &*(address as *const AtomicUsize) }
 }
 
 /// Changes a word if it still has the value `old`. `is_sealed` says that its page is read-only.
-pub(crate) fn change(word: &AtomicUsize, old: usize, new: usize, is_sealed: bool) -> bool {
+pub fn change(word: &AtomicUsize, old: usize, new: usize, is_sealed: bool) -> bool {
     let exchange = || word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     if !is_sealed {
         return exchange();
@@ -259,62 +280,6 @@ pub(crate) fn change(word: &AtomicUsize, old: usize, new: usize, is_sealed: bool
     }
 }
 
-/// The mapped ranges of addresses, and whether each can be written.
-#[derive(Debug)]
-pub(crate) struct Mapped(Vec<(Range<usize>, bool)>);
-
-impl Mapped {
-    /// An empty list with room for those of a large program.
-    pub(crate) fn new() -> Self {
-        Self(Vec::with_capacity(1 << 16))
-    }
-
-    /// Reads the list of this process, without allocating memory: further ranges than there is room for are left out.
-    pub(crate) fn read(&mut self) {
-        self.0.clear();
-        let Ok(mut file) = std::fs::File::open("/proc/self/maps") else { return };
-        let mut text = [0; 1 << 13];
-        let mut used = 0;
-        while let Ok(bytes @ 1..) = file.read(&mut text[used..]) {
-            used += bytes;
-            let mut start = 0;
-            while let Some(length) = text[start..used].iter().position(|&byte| byte == b'\n') {
-                if let Some(range) = mapped_range(&text[start..start + length])
-                    && self.0.len() < self.0.capacity()
-                {
-                    self.0.push(range);
-                }
-                start += length + 1;
-            }
-            text.copy_within(start..used, 0);
-            used -= start;
-        }
-    }
-
-    /// Whether an address can be written; `None` if it is not mapped.
-    pub(crate) fn is_writable(&self, address: usize) -> Option<bool> {
-        let after = self.0.partition_point(|(range, _)| range.end <= address);
-        self.0.get(after).filter(|(range, _)| range.contains(&address)).map(|&(_, is_writable)| is_writable)
-    }
-
-    /// The parts of a range that can be written.
-    pub(crate) fn writable(&self, of: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        let first = self.0.partition_point(|(range, _)| range.end <= of.start);
-        let parts = self.0[first..].iter().take_while(move |(range, _)| range.start < of.end);
-        let parts = parts.filter(|(_, is_writable)| *is_writable);
-        parts.map(move |(range, _)| range.start.max(of.start)..range.end.min(of.end))
-    }
-}
-
-/// A line of `/proc/self/maps`.
-fn mapped_range(line: &[u8]) -> Option<(Range<usize>, bool)> {
-    let line = std::str::from_utf8(line.get(..line.len().min(64))?).ok()?;
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let number = |text| usize::from_str_radix(text, 16).ok();
-    Some((number(start)?..number(end)?, rest.starts_with("rw")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,18 +287,13 @@ mod tests {
     static VARIABLE: AtomicUsize = AtomicUsize::new(7);
 
     #[test]
-    fn variables_are_writable_and_functions_are_not() {
-        let mut mapped = Mapped::new();
-        mapped.read();
+    fn one_object_has_a_variable_and_slots_have_names() {
         let address = &raw const VARIABLE as usize;
-        assert_eq!(mapped.is_writable(address), Some(true));
-        assert_eq!(mapped.is_writable(page as *const () as usize), Some(false));
-        assert_eq!(mapped.is_writable(0), None);
-        assert!(mapped.writable(address..address + 8).eq(std::iter::once(address..address + 8)));
         let (mut objects, mut names) = (0, 0);
-        each(|object, _| {
+        each(|object| {
             object.slots(|slot| names += usize::from(slot.name == c"dl_iterate_phdr"));
             objects += usize::from(object.variables().any(|range| range.contains(&address)));
+            true
         });
         assert!(objects == 1 && names > 0, "{objects} objects, {names} slots");
     }

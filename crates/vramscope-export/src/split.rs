@@ -421,7 +421,11 @@ mod tests {
                 next = events.end;
                 assert_eq!(counters(&part, 0), of_whole[events.start..=events.end], "{n} {number}");
                 let quality = History::replayed(&part, 0).quality;
-                assert_eq!((quality.inferred_sizes, quality.end_state_disagreements), (0, 0), "{quality:?}");
+                assert_eq!(
+                    (quality.inferred.inferred_sizes, quality.contradictions.end_state_disagreements),
+                    (0, 0),
+                    "{quality:?}"
+                );
             }
             assert_eq!(next, 16);
         }

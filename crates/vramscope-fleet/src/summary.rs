@@ -273,7 +273,7 @@ impl RankSummary {
     /// Whether the oldest events were probably dropped, so that the peak may have been higher.
     #[must_use]
     pub fn events_dropped(&self) -> bool {
-        self.quality.probably_overflowed
+        self.quality.inferred.probably_overflowed
     }
 
     /// Returns the limitations of the numbers, one sentence each.

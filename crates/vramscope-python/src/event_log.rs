@@ -38,6 +38,13 @@ pub(crate) struct PoolEvent {
     pub(crate) stream: u64,
 }
 
+impl PoolEvent {
+    /// An event other than an allocation of a block.
+    pub(crate) fn new(action: Action, device: i64, address_or_free: u64, size: u64, stream: u64) -> Self {
+        Self { action, device, address_or_free, size, block_size: 0, stream }
+    }
+}
+
 /// The output file for events. A forked child process records nothing.
 pub(crate) struct EventLog {
     path: PathBuf,

@@ -103,14 +103,7 @@ impl PoolHistory {
         let device: i64 = pointer.getattr("device_id")?.extract()?;
         let stream = self.history.stream(py)?;
         let stack = self.history.log.stack(py);
-        let event = PoolEvent {
-            action: Action::SegmentAlloc,
-            device,
-            address_or_free: address,
-            size,
-            block_size: 0,
-            stream,
-        };
+        let event = PoolEvent::new(Action::SegmentAlloc, device, address, size, stream);
         self.history.log.add(&[event], stack);
         let history = Arc::clone(&self.history);
         let owner = Segment { history, device, address, size, stream, _pointer: pointer.unbind() };
@@ -191,14 +184,8 @@ impl History {
         held.last_id += 1;
         let id = held.last_id;
         held.blocks.insert((device, address), HeldBlock { id, requested, size, stream });
-        events.push(PoolEvent {
-            action: Action::Alloc,
-            device,
-            address_or_free: address,
-            size: requested,
-            block_size: size,
-            stream,
-        });
+        let event = PoolEvent::new(Action::Alloc, device, address, requested, stream);
+        events.push(PoolEvent { block_size: size, ..event });
         self.log.add(&events, stack);
         id
     }
@@ -210,8 +197,7 @@ impl History {
             let device = py.import("cupy.cuda.device")?.call_method0("get_device_id")?.extract()?;
             let address_or_free: u64 = self.device_free.call0(py)?.extract(py)?;
             let stream = self.stream(py)?;
-            let event =
-                PoolEvent { action: Action::Oom, device, address_or_free, size, block_size: 0, stream };
+            let event = PoolEvent::new(Action::Oom, device, address_or_free, size, stream);
             self.log.add(&[event], self.log.stack(py));
             Ok(())
         };
@@ -240,10 +226,8 @@ impl Held {
 
 /// The two events of a freed block.
 fn freed(device: i64, address: u64, block: HeldBlock) -> [PoolEvent; 2] {
-    [Action::FreeRequested, Action::FreeCompleted].map(|action| {
-        let HeldBlock { requested: size, stream, .. } = block;
-        PoolEvent { action, device, address_or_free: address, size, block_size: 0, stream }
-    })
+    [Action::FreeRequested, Action::FreeCompleted]
+        .map(|action| PoolEvent::new(action, device, address, block.requested, block.stream))
 }
 
 impl Drop for Block {
@@ -270,14 +254,7 @@ impl Drop for Segment {
         let stack = Python::try_attach(|py| self.history.log.stack(py)).flatten();
         let (device, address, size, stream) = (self.device, self.address, self.size, self.stream);
         let mut events = self.history.held().free_within(device, address, size);
-        events.push(PoolEvent {
-            action: Action::SegmentFree,
-            device,
-            address_or_free: address,
-            size,
-            block_size: 0,
-            stream,
-        });
+        events.push(PoolEvent::new(Action::SegmentFree, device, address, size, stream));
         self.history.log.add(&events, stack);
     }
 }

@@ -390,19 +390,13 @@ impl Assembler {
     }
 
     fn as_kind(&self, v: Value) -> Option<SegmentKind> {
-        Some(match self.trace.strings.get(as_string(v)?) {
-            "small" => SegmentKind::Small,
-            "large" => SegmentKind::Large,
-            _ => SegmentKind::Unknown,
-        })
+        let name = self.trace.strings.get(as_string(v)?);
+        Some(SegmentKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap_or(SegmentKind::Unknown))
     }
 
     fn as_stage(&self, v: Value) -> Option<Stage> {
-        match self.trace.strings.get(as_string(v)?) {
-            "START" => Some(Stage::Start),
-            "END" => Some(Stage::End),
-            _ => None,
-        }
+        let name = self.trace.strings.get(as_string(v)?);
+        Stage::ALL.into_iter().find(|stage| stage.name() == name)
     }
 
     fn newest_history(&self, v: Value) -> Option<History> {

@@ -303,7 +303,7 @@ impl<W: Write> LogWriter<W> {
         if self.refuses(device) {
             return;
         }
-        let kind = self.string(names::of_kind(s.kind));
+        let kind = self.string(s.kind.name());
         self.begin(SEGMENT);
         self.int(device);
         self.address(s.address);
@@ -339,7 +339,7 @@ impl<W: Write> LogWriter<W> {
         };
         let action = self.string(name);
         let kind = match e.action {
-            Action::SegmentAlloc | Action::SegmentMap => Some(self.string(names::of_kind(e.kind))),
+            Action::SegmentAlloc | Action::SegmentMap => Some(self.string(e.kind.name())),
             _ => None,
         };
         let user_metadata = e.user_metadata.map(|text| self.string(text));
@@ -364,7 +364,7 @@ impl<W: Write> LogWriter<W> {
     /// Adds one end of a region that the program named, as in [`Annotation`](crate::Annotation). `device` is the current device, or -1
     /// if there is none; `time_us` is in microseconds since the Unix epoch.
     pub fn annotation(&mut self, stage: Stage, name: &str, device: i64, time_us: i64) {
-        let stage = self.string(names::of_stage(stage));
+        let stage = self.string(stage.name());
         let name = self.string(name);
         self.begin(ANNOTATION);
         self.uint(stage);

@@ -9,8 +9,7 @@ use hashbrown::HashMap;
 use vramscope_files::Target;
 
 use super::opcode::*;
-use crate::annotations::Stage;
-use crate::end_state::{Block, Segment, SegmentKind};
+use crate::end_state::{Block, Segment};
 use crate::events::{Action, PoolId};
 use crate::formats::{DEVICES, LONGEST_STRING, no_such_device};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
@@ -118,7 +117,7 @@ impl<W: Write> Writer<'_, W> {
             self.key("external_annotations")?;
             self.list(annotations, |w, a| {
                 w.open_dict()?;
-                w.field("stage", if a.stage == Stage::Start { "START" } else { "END" }, Self::literal)?;
+                w.field("stage", a.stage.name(), Self::literal)?;
                 w.field("name", a.name, Self::string)?;
                 w.field("device", a.device, Self::int)?;
                 w.optional("time_us", a.time_us, Self::int)?;
@@ -145,12 +144,7 @@ impl<W: Write> Writer<'_, W> {
         self.optional("active_size", s.active_size, Self::uint)?;
         self.optional("requested_size", s.requested_size, Self::uint)?;
         self.field("stream", s.stream, Self::uint)?;
-        self.key("segment_type")?;
-        self.literal(match s.kind {
-            SegmentKind::Small => "small",
-            SegmentKind::Large => "large",
-            SegmentKind::Unknown => "unknown",
-        })?;
+        self.field("segment_type", s.kind.name(), Self::literal)?;
         self.optional("segment_pool_id", s.pool, Self::pool)?;
         self.optional("is_expandable", s.is_expandable, Self::bool)?;
         self.frames(s.stack)?;

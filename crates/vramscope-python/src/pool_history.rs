@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use vramscope::engine::Policy;
 use vramscope::trace::Action;
 use vramscope::trace::formats::{self, Reader};
+use vramscope_basics::lock;
 
 use crate::error::VramscopeError;
 use crate::event_log::{EventLog, PoolEvent};
@@ -154,10 +155,6 @@ impl PoolHistory {
 }
 
 impl History {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn stream(&self, py: Python<'_>) -> PyResult<u64> {
         let stream = self.current_stream.call0(py)?.extract(py)?;
         if stream == STREAM_PER_THREAD {
@@ -179,7 +176,7 @@ impl History {
         stream: u64,
     ) -> u64 {
         let stack = self.log.stack(py);
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let mut events = held.free_within(device, address, size);
         held.last_id += 1;
         let id = held.last_id;
@@ -236,7 +233,7 @@ impl Drop for Block {
             return;
         }
         let stack = Python::try_attach(|py| self.history.log.stack(py)).flatten();
-        let mut held = self.history.held();
+        let mut held = lock(&self.history.held);
         let key = (self.device, self.address);
         if held.blocks.get(&key).is_some_and(|block| block.id == self.id)
             && let Some(block) = held.blocks.remove(&key)
@@ -253,7 +250,7 @@ impl Drop for Segment {
         }
         let stack = Python::try_attach(|py| self.history.log.stack(py)).flatten();
         let (device, address, size, stream) = (self.device, self.address, self.size, self.stream);
-        let mut events = self.history.held().free_within(device, address, size);
+        let mut events = lock(&self.history.held).free_within(device, address, size);
         events.push(PoolEvent::new(Action::SegmentFree, device, address, size, stream));
         self.history.log.add(&events, stack);
     }

@@ -1,8 +1,10 @@
 //! Numbers of threads, and of their per-thread default streams.
 
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::LocalKey;
 
 use vramscope_basics::lock;
 
@@ -28,6 +30,26 @@ thread_local! {
 /// values left.
 pub(crate) fn this_thread() -> NonZeroU64 {
     NUMBER.try_with(|&number| number).unwrap_or(NonZeroU64::MAX)
+}
+
+/// Sets a flag of this thread until it is dropped.
+pub(crate) struct FlagSet {
+    flag: &'static LocalKey<Cell<bool>>,
+    before: bool,
+}
+
+impl FlagSet {
+    #[inline]
+    pub(crate) fn of(flag: &'static LocalKey<Cell<bool>>) -> Self {
+        Self { flag, before: flag.replace(true) }
+    }
+}
+
+impl Drop for FlagSet {
+    #[inline]
+    fn drop(&mut self) {
+        self.flag.set(self.before);
+    }
 }
 
 /// The number of a thread's stream. It becomes free when the thread ends; otherwise a program that keeps starting threads would create ever

@@ -303,8 +303,8 @@ impl<'t> Side<'t> {
 
     /// Unknown if the peak of reserved bytes is below that of active bytes, or events of segments were left out.
     fn lacks_segments(&self, kind: ByteKind) -> Option<Unknown> {
-        let is_incomplete =
-            self.peaks.reserved.bytes < self.peaks.active.bytes || self.history.quality.skipped.segments();
+        let is_incomplete = self.peaks.reserved.bytes < self.peaks.active.bytes
+            || self.history.quality.missing.skipped.segments();
         (kind == ByteKind::Reserved && is_incomplete).then_some(Unknown::NoSegments)
     }
 
@@ -324,7 +324,8 @@ impl<'t> Side<'t> {
             // If segments were not recorded, active bytes exceed reserved bytes.
             ByteKind::Reserved => {
                 let all_recorded = peaks.reserved.bytes >= peaks.active.bytes;
-                let fits = quality.segment_contradictions == 0 && !quality.skipped.segments();
+                let fits =
+                    quality.contradictions.segment_contradictions == 0 && !quality.missing.skipped.segments();
                 (peaks.reserved, fits && all_recorded)
             }
         };

@@ -76,20 +76,20 @@ impl KnownBytes {
     pub fn of_peak(history: &History, kind: ByteKind, measured: u64) -> Self {
         let quality = &history.quality;
         let is_reserved = kind == ByteKind::Reserved;
-        let least = if quality.damaged {
+        let least = if quality.missing.damaged {
             let certain = history.certain_peaks();
             if is_reserved { certain.reserved } else { certain.allocated }
         } else {
-            measured.saturating_sub(quality.contradictory_bytes)
+            measured.saturating_sub(quality.contradictions.contradictory_bytes)
         };
-        let contradicts = is_reserved && quality.segment_contradictions > 0;
+        let contradicts = is_reserved && quality.contradictions.segment_contradictions > 0;
         if let Some(why) = lacks_events(history).or(contradicts.then_some(Unknown::Contradictions)) {
             return Self { least, most: None, why };
         }
         // PyTorch copies the end state while the program runs: the events between both copies are missing. A block may be larger than
         // its request.
-        let disagreements = quality.end_state_disagreements as u64;
-        let missing = quality.end_state_disagreement_bytes + disagreements * LARGEST_REST;
+        let disagreements = quality.contradictions.end_state_disagreements as u64;
+        let missing = quality.contradictions.end_state_disagreement_bytes + disagreements * LARGEST_REST;
         let most = measured.saturating_add(missing);
         match history.device().counted_peak {
             Some(counted) if counted > most && !is_reserved => {
@@ -123,16 +123,18 @@ pub(crate) fn lacks_history(history: &History) -> Option<Unknown> {
 /// Unknown if the recording lacks events, which may have allocated more: all, the first, some of the middle, or the last.
 pub(crate) fn lacks_events(history: &History) -> Option<Unknown> {
     let quality = &history.quality;
-    let dropped = (quality.probably_overflowed || quality.attached).then_some(Unknown::EventsDropped);
-    let ends_early = quality.ends_early.then_some(Unknown::EndsEarly);
+    let dropped =
+        (quality.inferred.probably_overflowed || quality.missing.attached).then_some(Unknown::EventsDropped);
+    let ends_early = quality.missing.ends_early.then_some(Unknown::EndsEarly);
     lacks_history(history).or(dropped).or(has_wrong_events(history)).or(ends_early)
 }
 
 /// Unknown if events of the middle are missing or changed, which may have freed what seems to be live.
 pub(crate) fn has_wrong_events(history: &History) -> Option<Unknown> {
     let quality = &history.quality;
-    let contradicts =
-        quality.lost_events > 0 || quality.size_contradictions > 0 || quality.size_mismatches > 0;
-    let damaged = quality.damaged.then_some(Unknown::Damaged);
+    let contradicts = quality.contradictions.lost_events > 0
+        || quality.contradictions.size_contradictions > 0
+        || quality.contradictions.size_mismatches > 0;
+    let damaged = quality.missing.damaged.then_some(Unknown::Damaged);
     damaged.or(contradicts.then_some(Unknown::Contradictions))
 }

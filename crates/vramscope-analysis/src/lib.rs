@@ -73,9 +73,9 @@ pub use groups::{
     libraries, stack_key,
 };
 pub use history::{
-    Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
-    LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, RecordedAllocation, Recorder, RecordingFacts,
-    ReservedRange, SkippedActions, Walk, When, event_times, for_each_with_pool,
+    Contradictions, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Inferred, Interval, Layout,
+    LifetimeChange, LifetimeChanges, Missing, Moment, Origin, Peak, Peaks, Quality, RecordedAllocation,
+    Recorder, RecordingFacts, ReservedRange, SkippedActions, Walk, When, event_times, for_each_with_pool,
 };
 pub use known::{BudgetStatus, KnownBytes, Unknown};
 pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMemory};

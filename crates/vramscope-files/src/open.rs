@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use crate::dir::not_regular;
+
 /// Opens a regular file for reading. Follows links. Never waits for pipes and never reads from other special files.
 ///
 /// # Errors
@@ -28,10 +30,6 @@ fn without_waiting(path: &Path) -> io::Result<File> {
 #[cfg(not(unix))]
 fn without_waiting(path: &Path) -> io::Result<File> {
     File::open(path)
-}
-
-fn not_regular() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
 
 #[cfg(test)]

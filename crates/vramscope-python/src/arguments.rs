@@ -30,6 +30,15 @@ macro_rules! whole_numbers_or_none {
     )*};
 }
 
+/// Defines functions for `from_py_with`: each parses the argument of its name as a number of bytes, a text such as `24GiB`, or None.
+macro_rules! sizes_or_none {
+    ($($argument:ident)*) => {$(
+        pub(crate) fn $argument(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+            optional(value, |value| size(stringify!($argument), value))
+        }
+    )*};
+}
+
 whole_numbers! {
     address, "address": u64;
     device_bytes, "capacity": u64;
@@ -49,35 +58,7 @@ whole_numbers_or_none! {
     top, "top": usize;
 }
 
-/// `capacity`: a number of bytes, a text such as `24GiB`, or None.
-pub(crate) fn capacity(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| size("capacity", value))
-}
-
-/// `promised`: a number of bytes, a text such as `2GiB`, or None.
-pub(crate) fn promised(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| size("promised", value))
-}
-
-/// `budget`: a number of bytes, a text such as `24GiB`, or None.
-pub(crate) fn budget(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| size("budget", value))
-}
-
-/// `overhead`: a number of bytes, a text such as `600MiB`, or None.
-pub(crate) fn overhead(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| size("overhead", value))
-}
-
-/// `max_peak`, as `capacity`.
-pub(crate) fn max_peak(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| size("max_peak", value))
-}
-
-/// `max_reserved`, as `capacity`.
-pub(crate) fn max_reserved(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    optional(value, |value| size("max_reserved", value))
-}
+sizes_or_none! { budget capacity max_peak max_reserved overhead promised }
 
 /// `max_growth`: a number of bytes, a text such as `64MiB` or `5%`, or None.
 pub(crate) fn max_growth(value: &Bound<'_, PyAny>) -> PyResult<Option<Growth>> {

@@ -1,10 +1,11 @@
 //! The captured stacks as a tree: one node per line and callers.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use hashbrown::HashMap;
 use pyo3::prelude::*;
 use vramscope::allocator::SourceFrame;
+use vramscope_basics::lock;
 
 use crate::stacks::{self, Running};
 
@@ -53,17 +54,17 @@ impl CallTree {
     /// exception stays pending: memory is also freed while one unwinds.
     pub(crate) fn capture(&self, py: Python<'_>) -> PyResult<NodeId> {
         stacks::without_pending_exception(py, || {
-            let mut stack = std::mem::take(&mut self.lock().buffer);
+            let mut stack = std::mem::take(&mut lock(&self.known).buffer);
             let captured = stacks::capture(py, &mut stack).and_then(|()| self.node_of(py, &stack));
             stack.clear();
-            self.lock().buffer = stack;
+            lock(&self.known).buffer = stack;
             captured
         })
     }
 
     fn node_of(&self, py: Python<'_>, stack: &[Running]) -> PyResult<NodeId> {
         loop {
-            let num_known = match self.lock().find(stack) {
+            let num_known = match lock(&self.known).find(stack) {
                 Ok(node) => return Ok(node),
                 Err(num_known) => num_known,
             };
@@ -71,23 +72,19 @@ impl CallTree {
             let new = &stack[..stack.len() - num_known];
             let frames = new.iter().map(|running| running.frame(py)).collect::<PyResult<Vec<_>>>()?;
             // Drops forgotten code objects here, after the lock is released.
-            let _forgotten = self.lock().add(py, stack, num_known, frames);
+            let _forgotten = lock(&self.known).add(py, stack, num_known, frames);
         }
     }
 
     /// Passes the stack of a node, as indices of frames, innermost first, and all frames to `read`.
     pub(crate) fn with<T>(&self, node: NodeId, read: impl FnOnce(&[u32], &[SourceFrame]) -> T) -> T {
-        let known = self.lock();
+        let known = lock(&self.known);
         let (mut stack, mut next) = (Vec::new(), node);
         while let Some(node) = next.checked_sub(1).and_then(|i| known.nodes.get(i as usize)) {
             stack.push(node.frame);
             next = node.parent;
         }
         read(&stack, &known.frames)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

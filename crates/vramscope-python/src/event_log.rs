@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +12,7 @@ use vramscope::allocator::{ExclusiveFile, Process, SourceFrame};
 use vramscope::engine::Policy;
 use vramscope::trace::formats::log::{LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope::trace::{Action, PoolId, SegmentKind};
+use vramscope_basics::lock;
 
 use crate::call_tree::{CallTree, NodeId};
 
@@ -36,6 +37,13 @@ pub(crate) struct PoolEvent {
     pub(crate) block_size: u64,
     /// The raw stream.
     pub(crate) stream: u64,
+}
+
+impl PoolEvent {
+    /// An event other than an allocation of a block.
+    pub(crate) fn new(action: Action, device: i64, address_or_free: u64, size: u64, stream: u64) -> Self {
+        Self { action, device, address_or_free, size, block_size: 0, stream }
+    }
 }
 
 /// The output file for events. A forked child process records nothing.
@@ -125,7 +133,7 @@ impl EventLog {
         if !self.is_of_this_process() {
             return;
         }
-        let mut file = self.shared.lock();
+        let mut file = lock(&self.shared.file);
         let LogFile { log: Some(log), sites, stacks, .. } = &mut *file else { return };
         add(log, &mut Names { sites, stacks });
         if log.pending() > MOST_WAITING {
@@ -139,7 +147,7 @@ impl EventLog {
             return Ok(());
         }
         {
-            let mut file = self.shared.lock();
+            let mut file = lock(&self.shared.file);
             match file.log.take().map(LogWriter::finish) {
                 Some(Err(error)) => file.error = Some(error),
                 // The final write includes everything that failed before.
@@ -148,11 +156,11 @@ impl EventLog {
             }
             self.shared.closing.notify_all();
         }
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.thread).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             return Err(io::Error::other("the thread that writes the recording panicked"));
         }
-        self.shared.lock().error.take().map_or(Ok(()), Err)
+        lock(&self.shared.file).error.take().map_or(Ok(()), Err)
     }
 }
 
@@ -169,12 +177,8 @@ impl Drop for EventLog {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, LogFile> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn write_until_closed(&self) {
-        let mut file = self.lock();
+        let mut file = lock(&self.file);
         while file.log.is_some() {
             let waited = self.closing.wait_timeout(file, INTERVAL);
             file = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -21,7 +21,7 @@
 //!         |                    |                       |
 //!    _hooks.py          PyTorch's snapshot       explain.rs: an out of memory in 14 lines (report/text/brief.rs)
 //!         |                    |
-//!   purposes/mod.rs: hooks     |
+//!   categories/mod.rs: hooks   |
 //!         |                    |
 //!      log.rs  -- clock.rs --> join.rs: matches notes about an address with its allocation at that time
 //!      steps.rs: when hooks rest ----> examples.rs: infers a step without hooks from an observed step

@@ -1,7 +1,7 @@
 //! Memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use hashbrown::HashMap;
 use pyo3::intern;
@@ -10,6 +10,7 @@ use pyo3::types::PyList;
 use vramscope::allocator::hooks::LineProfileHook;
 use vramscope::allocator::hooks::line_profile::{LineNode, LineReportOptions};
 use vramscope::allocator::{CapturedStack, SourceFrame};
+use vramscope_basics::lock;
 
 use crate::call_tree::{CallTree, NodeId};
 
@@ -40,7 +41,7 @@ impl LineProfile {
     #[pyo3(signature = (used_bytes=0, acquired_bytes=0))]
     fn count(&self, py: Python<'_>, used_bytes: u64, acquired_bytes: u64) -> PyResult<()> {
         let node = self.tree.capture(py)?;
-        let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stacks = lock(&self.stacks);
         let stack = *stacks.entry(node).or_insert_with(|| {
             self.tree.with(node, |stack, frames| {
                 self.hook.stack(&stack.iter().map(|&i| frames[i as usize].clone()).collect::<Vec<_>>())

@@ -1,7 +1,7 @@
 //! Serves a Python program to `vramscope top`: Python functions supply its numbers and holders.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use vramscope::profiler::live::{self, LiveOptions};
 use vramscope::profiler::{Counts, LiveHolder, MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker};
+use vramscope_basics::lock;
 
 /// The result of a source's `read` function.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
@@ -49,12 +50,12 @@ impl PythonSource {
 
     fn say(&self) -> Result<Said, SourceError> {
         let said: Said = self.ask("read", None)?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = said;
+        *lock(&self.last) = said;
         Ok(Said { now: Reading { counts: said.counts, ..said.now }, ..said })
     }
 
     fn last(&self) -> Said {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.last)
     }
 }
 
@@ -148,7 +149,7 @@ impl LiveServer {
 
     /// Stops the server.
     fn close(&self, py: Python<'_>) {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let server = lock(&self.server).take();
         // The server's thread may be waiting for the interpreter.
         py.detach(|| drop(server));
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use vramscope::analysis::{By, Cancel, History, When};
 use vramscope::export::{ExportError, Table, arrow_holders, arrow_table};
@@ -12,6 +12,7 @@ use vramscope::report::Advice;
 use vramscope::session::{OpenRecording, ReportRequest, Session};
 use vramscope::trace::formats::Recording;
 use vramscope::viewer::{Library, OpenFile, Server};
+use vramscope_basics::lock;
 
 use crate::answers::{DeviceAnswers, json};
 use crate::error::Failed;
@@ -92,13 +93,13 @@ impl Loaded {
         cancel: &Cancel,
     ) -> Result<Columns, ExportError> {
         let key = (table.name(), device);
-        if let Some(made) = self.tables().get(&key) {
+        if let Some(made) = lock(&self.tables).get(&key) {
             return Ok(made.clone());
         }
         let histories = self.histories_of(positions, cancel)?;
         let made = arrow_table(self.session.names(), histories.iter().map(AsRef::as_ref), table, cancel)?;
         // If another thread computed it first, all callers use that table.
-        match self.tables().entry(key) {
+        match lock(&self.tables).entry(key) {
             Entry::Occupied(first) => Ok(first.get().clone()),
             Entry::Vacant(place) => Ok(place.insert(made).clone()),
         }
@@ -133,9 +134,5 @@ impl Loaded {
     fn histories_of(&self, positions: &[usize], cancel: &Cancel) -> Result<Vec<Arc<History>>, ExportError> {
         let histories = positions.iter().map(|&position| self.session.history(position, cancel));
         histories.collect::<Result<_, _>>().map_err(|_| ExportError::Cancelled)
-    }
-
-    fn tables(&self) -> MutexGuard<'_, HashMap<(&'static str, Option<i64>), Columns>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use vramscope::engine::Policy;
 use vramscope::trace::Action;
 use vramscope::trace::formats::{self, Reader};
+use vramscope_basics::lock;
 
 use crate::error::VramscopeError;
 use crate::event_log::{EventLog, PoolEvent};
@@ -103,14 +104,7 @@ impl PoolHistory {
         let device: i64 = pointer.getattr("device_id")?.extract()?;
         let stream = self.history.stream(py)?;
         let stack = self.history.log.stack(py);
-        let event = PoolEvent {
-            action: Action::SegmentAlloc,
-            device,
-            address_or_free: address,
-            size,
-            block_size: 0,
-            stream,
-        };
+        let event = PoolEvent::new(Action::SegmentAlloc, device, address, size, stream);
         self.history.log.add(&[event], stack);
         let history = Arc::clone(&self.history);
         let owner = Segment { history, device, address, size, stream, _pointer: pointer.unbind() };
@@ -161,10 +155,6 @@ impl PoolHistory {
 }
 
 impl History {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn stream(&self, py: Python<'_>) -> PyResult<u64> {
         let stream = self.current_stream.call0(py)?.extract(py)?;
         if stream == STREAM_PER_THREAD {
@@ -186,19 +176,13 @@ impl History {
         stream: u64,
     ) -> u64 {
         let stack = self.log.stack(py);
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let mut events = held.free_within(device, address, size);
         held.last_id += 1;
         let id = held.last_id;
         held.blocks.insert((device, address), HeldBlock { id, requested, size, stream });
-        events.push(PoolEvent {
-            action: Action::Alloc,
-            device,
-            address_or_free: address,
-            size: requested,
-            block_size: size,
-            stream,
-        });
+        let event = PoolEvent::new(Action::Alloc, device, address, requested, stream);
+        events.push(PoolEvent { block_size: size, ..event });
         self.log.add(&events, stack);
         id
     }
@@ -210,8 +194,7 @@ impl History {
             let device = py.import("cupy.cuda.device")?.call_method0("get_device_id")?.extract()?;
             let address_or_free: u64 = self.device_free.call0(py)?.extract(py)?;
             let stream = self.stream(py)?;
-            let event =
-                PoolEvent { action: Action::Oom, device, address_or_free, size, block_size: 0, stream };
+            let event = PoolEvent::new(Action::Oom, device, address_or_free, size, stream);
             self.log.add(&[event], self.log.stack(py));
             Ok(())
         };
@@ -240,10 +223,8 @@ impl Held {
 
 /// The two events of a freed block.
 fn freed(device: i64, address: u64, block: HeldBlock) -> [PoolEvent; 2] {
-    [Action::FreeRequested, Action::FreeCompleted].map(|action| {
-        let HeldBlock { requested: size, stream, .. } = block;
-        PoolEvent { action, device, address_or_free: address, size, block_size: 0, stream }
-    })
+    [Action::FreeRequested, Action::FreeCompleted]
+        .map(|action| PoolEvent::new(action, device, address, block.requested, block.stream))
 }
 
 impl Drop for Block {
@@ -252,7 +233,7 @@ impl Drop for Block {
             return;
         }
         let stack = Python::try_attach(|py| self.history.log.stack(py)).flatten();
-        let mut held = self.history.held();
+        let mut held = lock(&self.history.held);
         let key = (self.device, self.address);
         if held.blocks.get(&key).is_some_and(|block| block.id == self.id)
             && let Some(block) = held.blocks.remove(&key)
@@ -269,15 +250,8 @@ impl Drop for Segment {
         }
         let stack = Python::try_attach(|py| self.history.log.stack(py)).flatten();
         let (device, address, size, stream) = (self.device, self.address, self.size, self.stream);
-        let mut events = self.history.held().free_within(device, address, size);
-        events.push(PoolEvent {
-            action: Action::SegmentFree,
-            device,
-            address_or_free: address,
-            size,
-            block_size: 0,
-            stream,
-        });
+        let mut events = lock(&self.history.held).free_within(device, address, size);
+        events.push(PoolEvent::new(Action::SegmentFree, device, address, size, stream));
         self.history.log.add(&events, stack);
     }
 }

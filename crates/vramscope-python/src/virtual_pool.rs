@@ -1,12 +1,13 @@
 //! CuPy's pool without CuPy and without a GPU: the rules of vramscope's engine on virtual addresses.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use vramscope::allocator::{self, AllocError, Allocation, Limit, Policy};
 use vramscope::engine::Device as _;
+use vramscope_basics::lock;
 
 use crate::arguments;
 use crate::error::{OutOfMemoryError, VramscopeError};
@@ -76,14 +77,14 @@ impl VirtualPool {
             error => VramscopeError::new_err(error.to_string()),
         })?;
         let address = block.address();
-        self.held().insert(address, block);
+        lock(&self.held).insert(address, block);
         Ok(address)
     }
 
     /// Frees a block to the pool.
     fn free(&self, #[pyo3(from_py_with = arguments::address)] address: u64) -> PyResult<()> {
         // The block is dropped after the lock is released.
-        let block = self.held().remove(&address);
+        let block = lock(&self.held).remove(&address);
         match block {
             Some(_) => Ok(()),
             None => Err(PyKeyError::new_err(format!("no block at {address:#x}"))),
@@ -147,11 +148,5 @@ impl VirtualPool {
     /// The limit in bytes; 0 for no limit.
     fn get_limit(&self) -> u64 {
         self.pool.get_limit()
-    }
-}
-
-impl VirtualPool {
-    fn held(&self) -> MutexGuard<'_, HashMap<u64, Allocation>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
 //! Regions that the program named while it ran.
 
 use crate::ids::StringId;
+use crate::named::named;
 
 /// One end of a `torch.profiler.record_function` region, from `external_annotations`.
 ///
@@ -17,11 +18,17 @@ pub struct Annotation {
     pub time_us: Option<i64>,
 }
 
-/// The end of a region that an [`Annotation`] marks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Start of the region.
-    Start,
-    /// End of the region.
-    End,
+named! {
+    /// The end of a region that an [`Annotation`] marks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Stage {
+        /// Start of the region.
+        Start = "START",
+        /// End of the region.
+        End = "END",
+    }
+    /// Both ends.
+    ALL
+    /// Returns the name in a snapshot.
+    name
 }

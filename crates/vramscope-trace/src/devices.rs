@@ -1,5 +1,6 @@
 //! Kinds of devices, and the allocators of recordings that PyTorch did not make.
 
+use crate::named::named;
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::FrameTable;
 use crate::strings::StringTable;
@@ -70,55 +71,35 @@ impl DeviceKind {
     }
 }
 
-/// An allocator whose rules are unknown here, by the format that recorded it. A snapshot stores it as the setting `backend`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum OtherAllocator {
-    /// A memory resource of RMM.
-    Rmm,
-    /// Any allocator that msMemScope saw.
-    Memscope,
-    /// An allocator that reported to `torch.profiler`.
-    TorchProfiler,
-    /// JAX.
-    Jax,
-    /// Any library that allocated through CUDA, as Nsight Systems saw it.
-    Nsys,
-    /// Paddle.
-    Paddle,
-    /// MLX.
-    Mlx,
-    /// An allocator without a name.
-    Unknown,
+named! {
+    /// An allocator whose rules are unknown here, by the format that recorded it. A snapshot stores it as the setting `backend`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum OtherAllocator {
+        /// A memory resource of RMM.
+        Rmm = "rmm",
+        /// Any allocator that msMemScope saw.
+        Memscope = "msmemscope",
+        /// An allocator that reported to `torch.profiler`.
+        TorchProfiler = "torch_profiler",
+        /// JAX.
+        Jax = "jax",
+        /// Any library that allocated through CUDA, as Nsight Systems saw it.
+        Nsys = "nsys",
+        /// Paddle.
+        Paddle = "paddle",
+        /// MLX.
+        Mlx = "mlx",
+        /// An allocator without a name.
+        Unknown = "other",
+    }
+    /// All allocators.
+    ALL
+    /// The allocator's name as the value of `backend`.
+    name
 }
 
 impl OtherAllocator {
-    /// All allocators.
-    pub const ALL: [Self; 8] = [
-        Self::Rmm,
-        Self::Memscope,
-        Self::TorchProfiler,
-        Self::Jax,
-        Self::Nsys,
-        Self::Paddle,
-        Self::Mlx,
-        Self::Unknown,
-    ];
-
-    /// The allocator's name as the value of `backend`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rmm => "rmm",
-            Self::Memscope => "msmemscope",
-            Self::TorchProfiler => "torch_profiler",
-            Self::Jax => "jax",
-            Self::Nsys => "nsys",
-            Self::Paddle => "paddle",
-            Self::Mlx => "mlx",
-            Self::Unknown => "other",
-        }
-    }
-
     /// The allocator's name in a sentence.
     pub fn title(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::events::PoolId;
 use crate::ids::{StackId, StringId, StringListId};
+use crate::named::named;
 
 /// Memory that the allocator has from the device: one `cudaMalloc`, or one contiguous mapped range of an expandable segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,15 +55,21 @@ impl Segment {
     }
 }
 
-/// The pool of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SegmentKind {
-    /// Requests up to 1 MiB.
-    Small,
-    /// Larger requests.
-    Large,
-    /// Not recorded.
-    Unknown,
+named! {
+    /// The pool of a segment.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SegmentKind {
+        /// Requests up to 1 MiB.
+        Small = "small",
+        /// Larger requests.
+        Large = "large",
+        /// Not recorded.
+        Unknown = "unknown",
+    }
+    /// All pools.
+    ALL
+    /// Returns the name in a snapshot.
+    name
 }
 
 /// A block of a segment.

@@ -44,6 +44,7 @@
 //!   each container to `assembler` as it closes, and the assembler writes events into columns at once. No tree is built.
 //! - `annotations`: regions that the program named while it ran.
 //! - `error`: errors of reading a file.
+//! - `named`: enums whose values have names in files.
 //!
 //! Nothing in a file is trusted: lengths, memo indexes, nesting, the number of pending values, uses of a record. The limits are constants
 //! with their reasons at the top of each file. `assembler/budget.rs` compares the memory of all records with the bytes read after each
@@ -58,6 +59,7 @@ mod error;
 mod events;
 pub mod formats;
 mod ids;
+mod named;
 mod notices;
 mod operators;
 mod process;

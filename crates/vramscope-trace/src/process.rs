@@ -1,6 +1,7 @@
 //! Memory of a whole process, beside PyTorch's caching allocator. Only `vramscope-recorder` records it.
 
 use crate::ids::{StackId, StringId};
+use crate::named::named;
 
 /// What the recorder saw of a process at the driver and the runtime.
 ///
@@ -112,65 +113,41 @@ pub struct DriverEvent {
     pub stack: Option<StackId>,
 }
 
-/// A kind of memory that the driver provides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum DriverMemory {
-    /// Device memory, allocated at once: `cudaMalloc`, `cuMemAlloc`.
-    Device,
-    /// Device memory in the order of a stream: `cudaMallocAsync`. The driver's pool may keep more.
-    Async,
-    /// Physical device memory without an address: `cuMemCreate`.
-    Physical,
-    /// Managed memory, which the driver moves between host and device.
-    Managed,
-    /// Device memory that the driver keeps for CUDA graphs, as it counts it itself. It grows when a graph that allocates is launched, and
-    /// belongs to the library that launched it.
-    Graph,
-    /// An allocation of a CUDA graph: an address, without device memory of its own. Allocations of several graphs share the memory of
-    /// [`Graph`](Self::Graph). It ends with the graph and its executable.
-    GraphNode,
-    /// An array. Its size is that of its elements; the driver may pad it.
-    Array,
-    /// Device memory of another process that this one uses: `cudaIpcOpenMemHandle`, `cuMemImportFromShareableHandle`. The other process
-    /// allocated it.
-    Imported,
-    /// Pinned host memory: `cudaHostAlloc`.
-    Pinned,
-    /// Host memory of the program that was pinned: `cudaHostRegister`.
-    Registered,
+named! {
+    /// A kind of memory that the driver provides.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum DriverMemory {
+        /// Device memory, allocated at once: `cudaMalloc`, `cuMemAlloc`.
+        Device = "device",
+        /// Device memory in the order of a stream: `cudaMallocAsync`. The driver's pool may keep more.
+        Async = "async",
+        /// Physical device memory without an address: `cuMemCreate`.
+        Physical = "physical",
+        /// Managed memory, which the driver moves between host and device.
+        Managed = "managed",
+        /// Device memory that the driver keeps for CUDA graphs, as it counts it itself. It grows when a graph that allocates is launched, and
+        /// belongs to the library that launched it.
+        Graph = "graph",
+        /// An allocation of a CUDA graph: an address, without device memory of its own. Allocations of several graphs share the memory of
+        /// [`Graph`](Self::Graph). It ends with the graph and its executable.
+        GraphNode = "graph_node",
+        /// An array. Its size is that of its elements; the driver may pad it.
+        Array = "array",
+        /// Device memory of another process that this one uses: `cudaIpcOpenMemHandle`, `cuMemImportFromShareableHandle`. The other process
+        /// allocated it.
+        Imported = "imported",
+        /// Pinned host memory: `cudaHostAlloc`.
+        Pinned = "pinned",
+        /// Host memory of the program that was pinned: `cudaHostRegister`.
+        Registered = "registered",
+    }
+    /// All kinds.
+    ALL
+    /// The kind's name in a log and in JSON.
+    name
 }
 
 impl DriverMemory {
-    /// All kinds.
-    pub const ALL: [Self; 10] = [
-        Self::Device,
-        Self::Async,
-        Self::Physical,
-        Self::Managed,
-        Self::Graph,
-        Self::GraphNode,
-        Self::Array,
-        Self::Imported,
-        Self::Pinned,
-        Self::Registered,
-    ];
-
-    /// The kind's name in a log and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Async => "async",
-            Self::Physical => "physical",
-            Self::Managed => "managed",
-            Self::Graph => "graph",
-            Self::GraphNode => "graph_node",
-            Self::Array => "array",
-            Self::Imported => "imported",
-            Self::Pinned => "pinned",
-            Self::Registered => "registered",
-        }
-    }
-
     /// Whether the memory is the host's. Managed memory counts as the device's.
     pub fn is_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Registered)

@@ -2,73 +2,46 @@
 
 use std::fmt;
 
+use crate::named::named;
 use crate::tensor_note::TensorNote;
 
-/// Category of memory in a training or serving program, by the names of PyTorch's memory profiler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Category {
-    /// Weights, trained or frozen.
-    Parameter,
-    /// Tensors of a module that are not trained, such as running means.
-    Buffer,
-    /// The gradient of a parameter.
-    Gradient,
-    /// State that an optimizer keeps for each parameter.
-    OptimizerState,
-    /// Tensors that the forward pass saves for the backward pass.
-    Activation,
-    /// Inputs of the program to its model.
-    Input,
-    /// Memory that lives within an operation or between two operations, and everything else.
-    Temporary,
-    /// Buffers of collective operations.
-    Communication,
-    /// Key-value cache of a generating model.
-    KvCache,
-    /// Workspaces of libraries such as cuBLAS.
-    Workspace,
-    /// Live before recording began.
-    Preexisting,
-    /// Unknown.
-    Unknown,
+named! {
+    /// Category of memory in a training or serving program, by the names of PyTorch's memory profiler.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Category {
+        /// Weights, trained or frozen.
+        Parameter = "parameter",
+        /// Tensors of a module that are not trained, such as running means.
+        Buffer = "buffer",
+        /// The gradient of a parameter.
+        Gradient = "gradient",
+        /// State that an optimizer keeps for each parameter.
+        OptimizerState = "optimizer_state",
+        /// Tensors that the forward pass saves for the backward pass.
+        Activation = "activation",
+        /// Inputs of the program to its model.
+        Input = "input",
+        /// Memory that lives within an operation or between two operations, and everything else.
+        Temporary = "temporary",
+        /// Buffers of collective operations.
+        Communication = "communication",
+        /// Key-value cache of a generating model.
+        KvCache = "kv_cache",
+        /// Workspaces of libraries such as cuBLAS.
+        Workspace = "workspace",
+        /// Live before recording began.
+        Preexisting = "preexisting",
+        /// Unknown.
+        Unknown = "unknown",
+    }
+    /// All categories, in display order for equal bytes.
+    ALL
+    /// Returns the category's name in recordings and in JSON.
+    #[must_use]
+    name
 }
 
 impl Category {
-    /// All categories, in display order for equal bytes.
-    pub const ALL: [Self; 12] = [
-        Self::Parameter,
-        Self::Buffer,
-        Self::Gradient,
-        Self::OptimizerState,
-        Self::Activation,
-        Self::Input,
-        Self::Temporary,
-        Self::Communication,
-        Self::KvCache,
-        Self::Workspace,
-        Self::Preexisting,
-        Self::Unknown,
-    ];
-
-    /// Returns the category's name in recordings and in JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Parameter => "parameter",
-            Self::Buffer => "buffer",
-            Self::Gradient => "gradient",
-            Self::OptimizerState => "optimizer_state",
-            Self::Activation => "activation",
-            Self::Input => "input",
-            Self::Temporary => "temporary",
-            Self::Communication => "communication",
-            Self::KvCache => "kv_cache",
-            Self::Workspace => "workspace",
-            Self::Preexisting => "preexisting",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// Whether the category is known: neither preexisting nor unknown.
     #[must_use]
     pub fn is_told(self) -> bool {
@@ -82,33 +55,24 @@ impl Category {
     }
 }
 
-/// The part of a training step in which memory was allocated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Phase {
-    /// The forward pass of a module.
-    Forward,
-    /// The backward pass.
-    Backward,
-    /// The optimizer step.
-    Optimizer,
-    /// The gradients are set to zero or freed.
-    ZeroGrad,
-}
-
-impl Phase {
+named! {
+    /// The part of a training step in which memory was allocated.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Phase {
+        /// The forward pass of a module.
+        Forward = "forward",
+        /// The backward pass.
+        Backward = "backward",
+        /// The optimizer step.
+        Optimizer = "optimizer",
+        /// The gradients are set to zero or freed.
+        ZeroGrad = "zero_grad",
+    }
     /// All phases, in the order of a step.
-    pub const ALL: [Self; 4] = [Self::Forward, Self::Backward, Self::Optimizer, Self::ZeroGrad];
-
+    ALL
     /// Returns the phase's name in recordings and in JSON.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-            Self::Optimizer => "optimizer",
-            Self::ZeroGrad => "zero_grad",
-        }
-    }
+    name
 }
 
 /// Category, phase and module of an allocation. The Python package writes it as a separate line of `user_metadata`, after the program's

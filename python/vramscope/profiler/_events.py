@@ -75,8 +75,8 @@ class TrackingEvent:
 
     `event_type` is `start`, `stop`, `sample`, `peak`, `allocation`, `deallocation`, `warning`, `critical`, `cleared`,
     `error`, `cleanup`, `phase_enter` or `phase_exit`. `inactive_memory` is cached memory; `inactive_split` is the part
-    of
-    it in segments that are partly in use. `device_used` is the device's used memory by all processes, from the driver.
+    of it in segments that are partly in use. `device_used` is the device's used memory by all processes, from the
+    driver.
     """
 
     timestamp: float

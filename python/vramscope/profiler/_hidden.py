@@ -17,8 +17,7 @@ def hidden_memory(events: Iterable[TrackingEvent]) -> dict[str, Any]:
     """Classifies hidden memory over the samples among some events, with the rules and limits of the Rust profiler.
 
     Returns `samples` (the number of samples with device numbers), `constant_bytes` (always present), `highest_bytes`,
-    and
-    `findings`. Each finding has a `classification` (`constant`, `persistent_drift`, `transient_spike`,
+    and `findings`. Each finding has a `classification` (`constant`, `persistent_drift`, `transient_spike`,
     `fragmentation_like`), a `severity`, a `confidence`, and its numbers. There are no findings for fewer than three
     samples, or if less than 5 % of the device is hidden. `fragmentation_like` covers free bytes in segments in use
     (`inactive_split`), or if unknown, all bytes that are reserved but not allocated.

@@ -23,8 +23,8 @@ class MemoryMeter:
         """Returns the memory in use, in bytes.
 
         The keys are `peak_bytes` (allocated, since the last reading), `allocated_bytes` and `reserved_bytes`. If the
-        driver
-        answers, also `device_used_bytes` (by all processes) and `hidden_bytes` (the part of it outside the pool).
+        driver answers, also `device_used_bytes` (by all processes) and `hidden_bytes` (the part of it outside the
+        pool).
         """
         now, peaks = self._book.turn(self._scope)
         found = {"peak_bytes": peaks.allocated, "allocated_bytes": now.allocated, "reserved_bytes": now.reserved}

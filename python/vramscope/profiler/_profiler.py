@@ -55,9 +55,8 @@ class GPUMemoryProfiler:
     Raises `RuntimeError` without CUDA, and `ValueError` for a missing or non-CUDA device, or a limit below 1.
 
     Every call has its own peak, even if calls nest or other threads profile. `torch.cuda.max_memory_allocated()`
-    returns
-    the same values as without the profiler. The profiler neither waits for the GPU nor searches Python objects. It is
-    thread-safe.
+    returns the same values as without the profiler. The profiler neither waits for the GPU nor searches Python objects.
+    It is thread-safe.
     """
 
     def __init__(

@@ -28,11 +28,9 @@ class MemorySnapshot:
     `allocated_memory` is the size of allocated blocks, after rounding; `active_memory` adds freed blocks that wait for
     another stream; `reserved_memory` was taken from the device; `inactive_memory` is its cached part.
     `max_memory_allocated` and `max_memory_reserved` are peaks since profiling began, or, in a monitor's snapshot, since
-    the
-    previous snapshot. `cpu_memory` is this process's resident host memory, 0 if not tracked. `timestamp` is in seconds
-    since the Unix epoch. `requested_memory` is the size that callers requested; `device_used_memory` is the device's
-    used
-    memory by all processes. Both are `None` if unknown.
+    the previous snapshot. `cpu_memory` is this process's resident host memory, 0 if not tracked. `timestamp` is in
+    seconds since the Unix epoch. `requested_memory` is the size that callers requested; `device_used_memory` is the
+    device's used memory by all processes. Both are `None` if unknown.
     """
 
     timestamp: float

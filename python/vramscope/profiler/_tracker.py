@@ -48,8 +48,7 @@ class MemoryTracker:
     It keeps the newest `max_events` events, and as many alerts. With `enable_oom_flight_recorder`, `capture_oom` and
     `handle_exception` write bundles to `oom_dump_dir`. `job_id`, `rank`, `local_rank` and `world_size` default to the
     launcher's values. With `enable_native_cuda_history`, PyTorch records its history inside `capture_oom`, and the
-    bundle
-    contains it.
+    bundle contains it.
 
     Raises `ValueError` for an interval or limit of 0 or less, or a missing device, and `RuntimeError` without CUDA.
     """

@@ -59,6 +59,7 @@ pub use registry::{HookGuard, register};
 ///   a lock while it drops one.
 /// - The [history](crate::HistoryOptions) records memory released to the device, and the [statistics](crate::Statistics) count it. It has
 ///   no callback, as in CuPy.
+#[allow(unused_variables, reason = "the default callbacks do nothing")]
 pub trait MemoryHook: Send + Sync {
     /// Returns the hook's name, unique per thread or pool.
     fn name(&self) -> &str {
@@ -70,38 +71,28 @@ pub trait MemoryHook: Send + Sync {
     /// # Errors
     /// An error refuses the request, which then fails with [`HookError::Refused`].
     fn alloc_preprocess(&self, event: &AllocPreprocess) -> Result<(), BoxedError> {
-        let _ = event;
         Ok(())
     }
 
     /// Called after the pool allocated memory from the device, or failed to.
-    fn alloc_postprocess(&self, event: &AllocPostprocess) {
-        let _ = event;
-    }
+    fn alloc_postprocess(&self, event: &AllocPostprocess) {}
 
     /// Called before a block is allocated from the pool.
     ///
     /// # Errors
     /// An error refuses the request, which then fails with [`HookError::Refused`].
     fn malloc_preprocess(&self, event: &MallocPreprocess) -> Result<(), BoxedError> {
-        let _ = event;
         Ok(())
     }
 
     /// Called after a block was allocated from the pool, or the request failed.
-    fn malloc_postprocess(&self, event: &MallocPostprocess) {
-        let _ = event;
-    }
+    fn malloc_postprocess(&self, event: &MallocPostprocess) {}
 
     /// Called before a block is freed to the pool.
-    fn free_preprocess(&self, event: &Free) {
-        let _ = event;
-    }
+    fn free_preprocess(&self, event: &Free) {}
 
     /// Called after a block was freed to the pool.
-    fn free_postprocess(&self, event: &Free) {
-        let _ = event;
-    }
+    fn free_postprocess(&self, event: &Free) {}
 }
 
 /// An error that a hook returns.

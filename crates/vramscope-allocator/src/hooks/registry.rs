@@ -13,7 +13,7 @@ use super::{
     MemoryHook,
 };
 use crate::device::Process;
-use crate::threads::this_thread;
+use crate::threads::{FlagSet, this_thread};
 use vramscope_basics::lock;
 use vramscope_engine::AllocCallbacks;
 
@@ -97,7 +97,7 @@ struct ThreadHooks {
 static THREADS: Mutex<BTreeMap<NonZeroU64, Registrations>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    /// Whether this thread has hooks, and whether it runs a callback: plain flags for the fast path.
+    /// Whether this thread has hooks, and whether it runs a callback, whose allocations run no hooks: plain flags for the fast path.
     static HOOKED: Cell<bool> = const { Cell::new(false) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
     static THREAD_HOOKS: RefCell<Option<Rc<ThreadHooks>>> = const { RefCell::new(None) };
@@ -221,25 +221,6 @@ pub(crate) struct AllocationHooks {
     device_id: i32,
 }
 
-/// Marks this thread as inside a callback until it is dropped: its allocations run no hooks.
-struct InCallback {
-    before: bool,
-}
-
-impl InCallback {
-    #[inline]
-    fn enter() -> Self {
-        Self { before: IN_CALLBACK.replace(true) }
-    }
-}
-
-impl Drop for InCallback {
-    #[inline]
-    fn drop(&mut self) {
-        IN_CALLBACK.set(self.before);
-    }
-}
-
 /// The hooks that run for this thread's next allocation.
 pub(crate) enum Hooks {
     /// No hooks. The allocation keeps this value for its free.
@@ -277,7 +258,7 @@ impl AllocationHooks {
 
     #[inline]
     fn each_registration(&self, mut goes_on: impl FnMut(&Registration) -> bool) {
-        let _in_callback = InCallback::enter();
+        let _in_callback = FlagSet::of(&IN_CALLBACK);
         if let Some(thread) = &self.thread {
             for registration in &thread.hooks {
                 if registration.is_alive() && !goes_on(registration) {

@@ -9,7 +9,6 @@ mod pool_observer;
 
 use std::cell::Cell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -27,6 +26,7 @@ use crate::device::HostDevice;
 use crate::history::{self, DeviceHistory, DeviceLayout, HistoryOptions, Recorder, Regions, Stream};
 use crate::hooks::{HookError, HookGuard, MemoryHook, PoolHooks};
 use crate::stacks::StackSource;
+use crate::threads::FlagSet;
 use pool_observer::PoolObserver;
 use vramscope_basics::lock;
 
@@ -306,13 +306,10 @@ impl MemoryPool {
         thread_local! {
             static OBSERVING: Cell<bool> = const { Cell::new(false) };
         }
-        if !OBSERVING.replace(true) {
+        if !OBSERVING.get() {
+            let _observing = FlagSet::of(&OBSERVING);
             let observers = lock(&self.inner.oom_observers).clone();
-            let called = catch_unwind(AssertUnwindSafe(|| {
-                observers.iter().for_each(|observer| observer(self, error));
-            }));
-            OBSERVING.set(false);
-            called.unwrap_or_else(|panic| resume_unwind(panic));
+            observers.iter().for_each(|observer| observer(self, error));
         }
     }
 

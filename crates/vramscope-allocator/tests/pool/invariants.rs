@@ -326,7 +326,7 @@ proptest! {
         let replay = Replay::of(&history).unwrap();
         let replayed = replay.reproduction.outcome.statistics;
         // Large blocks that were freed in the meantime may have been larger than requested.
-        if history.quality.inferred_sizes == 0 {
+        if history.quality.inferred.inferred_sizes == 0 {
             prop_assert_eq!(replay.reproduction.first_difference, None);
             prop_assert_eq!(replayed.allocated.peak, s.allocated.peak);
             prop_assert_eq!(replayed.reserved.peak, s.reserved.peak);

@@ -26,7 +26,8 @@ impl UnbackedBytes {
     pub(crate) fn of(history: &History, peaks: &Peaks) -> Option<Self> {
         let device_total = history.device().total_bytes?;
         let (reserved, event) = (peaks.reserved.bytes, peaks.reserved.moment.event());
-        let is_known = history.quality.segment_contradictions == 0 && !history.device().is_host();
+        let is_known =
+            history.quality.contradictions.segment_contradictions == 0 && !history.device().is_host();
         (is_known && reserved > device_total).then_some(Self { reserved, event, device_total })
     }
 }

@@ -16,7 +16,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use serde::{Deserialize, Serialize};
 use vramscope_basics::count_steps;
 use vramscope_engine::Policy;
 use vramscope_trace::{
@@ -25,6 +24,7 @@ use vramscope_trace::{
 
 use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::{Moment, When};
+use super::quality::{Contradictions, Missing, Quality};
 use super::segment_events::{is_growth, is_release};
 use super::segments::{Reserved, ReservedRange};
 use super::skipped::SkippedActions;
@@ -107,67 +107,6 @@ impl RecordedAllocation {
     }
 }
 
-/// How accurate a recording's numbers are, and the reasons why not more.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quality {
-    /// Number of allocations that were live before recording began.
-    pub preexisting: usize,
-    /// Number of allocations with an inferred block size.
-    pub inferred_sizes: usize,
-    /// Number of contradictions that show missing events: allocations at the address of a block that was never freed, and frees
-    /// of blocks that were not live.
-    pub lost_events: usize,
-    /// Number of blocks that are active in the end state but not after the events, or vice versa.
-    pub end_state_disagreements: usize,
-    /// Bytes of the blocks in [`end_state_disagreements`](Self::end_state_disagreements).
-    pub end_state_disagreement_bytes: u64,
-    /// Number of segment events that contradict each other or the end state.
-    pub segment_contradictions: usize,
-    /// Number of live blocks whose size in the end state differs from the size that follows from the events.
-    pub size_mismatches: usize,
-    /// Number of sizes that contradict each other: of an allocation and its free, of a live allocation and its block in the end state, and
-    /// of a segment and its blocks. The recorder writes equal ones, so the file was changed.
-    #[serde(default)]
-    pub size_contradictions: usize,
-    /// Bytes that peaks may be too high by: of allocations that a missing event ended, and of sizes that contradict each other.
-    #[serde(default)]
-    pub contradictory_bytes: u64,
-    /// The file is damaged, and events may be missing there ([`DeviceTrace::gap`]).
-    #[serde(default)]
-    pub damaged: bool,
-    /// The recording ends before the program did ([`Trace::ends_early`]).
-    #[serde(default)]
-    pub ends_early: bool,
-    /// The file names no allocator settings; PyTorch's defaults were assumed.
-    pub settings_assumed: bool,
-    /// Requests were seen from outside of the allocator: their sizes are those of blocks, so requested bytes are unknown, and all streams
-    /// are 0.
-    pub seen_from_outside: bool,
-    /// Number of allocations that a cut log begins with: they are older than the log. Memory that was freed before the cut is not in it.
-    #[serde(default)]
-    pub older_allocations: usize,
-    /// The recorder was attached to a process that used a GPU already. What it allocated before is unknown.
-    #[serde(default)]
-    pub attached: bool,
-    /// Only allocations of at least this many bytes have stacks; `None` for no such limit.
-    #[serde(default)]
-    pub stacks_from: Option<u64>,
-    /// The oldest events were probably dropped by the ring buffer (`max_entries`), or by a cut of the log.
-    pub probably_overflowed: bool,
-    /// Whether a [`Replay`](crate::Replay) under the allocator's rules gives all recorded addresses, all segment events and the
-    /// recorded layout at the end. `None` if no replay was needed because all block sizes follow from the layout, or if the
-    /// result is unknown because kinds of events were left out.
-    pub reproduced: Option<bool>,
-    /// Kinds of events that were left out (`skip_actions`), as far as it can be determined.
-    pub skipped: SkippedActions,
-    /// Some of the moments at which blocks were allocated, freed or became available are inferred, because the kinds of events
-    /// that would record them were left out.
-    pub lifetimes_inferred: bool,
-    /// Memory was allocated, nothing was live before the first event, and segments are known only from the end state. Either the
-    /// allocator held all segments before recording began, or segment events were left out; the recording does not show which.
-    pub no_segment_events: bool,
-}
-
 /// Number of allocations before the cut of a log: of PyTorch's allocator, and of other libraries on the device and the host.
 fn older_allocations(trace: &Trace, device: &DeviceTrace) -> usize {
     let Some(process) = &trace.process else { return 0 };
@@ -177,18 +116,6 @@ fn older_allocations(trace: &Trace, device: &DeviceTrace) -> usize {
     let others = process.events.get(..cut.driver_events).unwrap_or_default();
     actions.iter().filter(|&&action| action == Action::Alloc).count()
         + others.iter().filter(|e| e.device == device.device || e.memory.is_host()).count()
-}
-
-impl Quality {
-    /// Whether allocated and active bytes are exact, not inferred.
-    pub fn sizes_exact(&self) -> bool {
-        self.inferred_sizes == 0
-            && self.size_mismatches == 0
-            && self.lost_events == 0
-            && self.segment_contradictions == 0
-            && !self.settings_assumed
-            && !self.lifetimes_inferred
-    }
 }
 
 /// A device's recording, followed from the first event to the last. It shares the trace, so it can be stored and sent to other
@@ -243,16 +170,24 @@ impl History {
             reserved: reserved.ranges,
             policy,
             quality: Quality {
-                segment_contradictions: reserved.contradictions,
-                size_contradictions: reserved.resized,
-                settings_assumed: trace.settings.is_none() && !device.events.is_empty() && !device.is_host(),
-                skipped,
-                seen_from_outside: trace.process.is_some(),
-                older_allocations: older_allocations(trace, device),
-                attached: process.is_some_and(|process| process.attached_us.is_some()),
-                stacks_from: process.and_then(|process| process.stacks_from),
-                damaged: device.gap.is_some(),
-                ends_early: trace.ends_early,
+                contradictions: Contradictions {
+                    segment_contradictions: reserved.contradictions,
+                    size_contradictions: reserved.resized,
+                    ..Contradictions::default()
+                },
+                missing: Missing {
+                    settings_assumed: trace.settings.is_none()
+                        && !device.events.is_empty()
+                        && !device.is_host(),
+                    skipped,
+                    seen_from_outside: trace.process.is_some(),
+                    older_allocations: older_allocations(trace, device),
+                    attached: process.is_some_and(|process| process.attached_us.is_some()),
+                    stacks_from: process.and_then(|process| process.stacks_from),
+                    damaged: device.gap.is_some(),
+                    ends_early: trace.ends_early,
+                    ..Missing::default()
+                },
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),
@@ -263,10 +198,11 @@ impl History {
         this.join_end_state(device, &latest);
         this.follow_sizes();
         this.forget_explained();
-        this.quality.lifetimes_inferred = this.has_inferred_lifetimes();
-        this.quality.preexisting = this.allocations.iter().filter(|a| a.from == Moment::START).count();
-        this.quality.probably_overflowed = this.looks_overflowed();
-        this.quality.no_segment_events = this.has_no_segment_events();
+        this.quality.inferred.lifetimes_inferred = this.has_inferred_lifetimes();
+        this.quality.missing.preexisting =
+            this.allocations.iter().filter(|a| a.from == Moment::START).count();
+        this.quality.inferred.probably_overflowed = this.looks_overflowed();
+        this.quality.inferred.no_segment_events = this.has_no_segment_events();
         this
     }
 
@@ -290,8 +226,8 @@ impl History {
     /// Whether a replay could determine more than the layout: block sizes, or whether segment events were left out.
     pub(crate) fn asks_for_replay(&self) -> bool {
         let actions = self.device().events.actions();
-        let may_lack_segments = self.quality.preexisting == 0
-            && !self.quality.skipped.segments()
+        let may_lack_segments = self.quality.missing.preexisting == 0
+            && !self.quality.missing.skipped.segments()
             && !(self.allocations.is_empty()
                 || self.reserved.is_empty()
                 || actions.iter().any(|&a| is_growth(a)));
@@ -301,15 +237,16 @@ impl History {
     /// Updates the history with the results of a replay: the kinds of events that were left out, whether the replay reproduces
     /// the recording and, if it does, the block size of each allocation in bytes.
     pub(crate) fn learn(&mut self, skipped: SkippedActions, reproduces: bool, sizes: &[u64]) {
-        self.quality.skipped = skipped;
-        self.quality.no_segment_events &= !skipped.segments();
+        self.quality.missing.skipped = skipped;
+        self.quality.inferred.no_segment_events &= !skipped.segments();
         let is_checked = !skipped.segments() && (reproduces || skipped.is_empty());
-        self.quality.reproduced = is_checked.then_some(reproduces);
+        self.quality.inferred.reproduced = is_checked.then_some(reproduces);
         if reproduces {
             for (a, &size) in self.allocations.iter_mut().zip(sizes).filter(|(a, _)| a.can_learn_size()) {
                 (a.size, a.size_inferred) = (size, false);
             }
-            self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
+            self.quality.inferred.inferred_sizes =
+                self.allocations.iter().filter(|a| a.size_inferred).count();
         }
     }
 
@@ -409,7 +346,7 @@ impl History {
         let events = &device.events;
         let records_requests = events.actions().contains(&Action::FreeRequested);
         // If completions were left out, each free counts as completed when it was requested, as most are.
-        let completes_at_once = self.quality.skipped.contains(Action::FreeCompleted);
+        let completes_at_once = self.quality.missing.skipped.contains(Action::FreeCompleted);
         let at_start: HashMap<u64, &Block> =
             device.start_blocks.iter().flatten().map(|b| (b.address, b)).collect();
         let mut latest: HashMap<u64, u32> = HashMap::new();
@@ -438,8 +375,8 @@ impl History {
                             // Its free is missing: it must have ended before this event.
                             old.to = now;
                             old.freed = old.freed.min(now);
-                            self.quality.lost_events += 1;
-                            self.quality.contradictory_bytes += old.requested;
+                            self.quality.contradictions.lost_events += 1;
+                            self.quality.contradictions.contradictory_bytes += old.requested;
                             self.unrecorded.push((now, old_id));
                         }
                     }
@@ -460,7 +397,7 @@ impl History {
                     let a = &mut self.allocations[id as usize];
                     let is_requested = a.freed != Moment::NEVER;
                     // Its free was requested twice, or completed without a request.
-                    self.quality.lost_events += usize::from(match e.action {
+                    self.quality.contradictions.lost_events += usize::from(match e.action {
                         Action::FreeRequested => is_requested,
                         Action::FreeCompleted => !is_requested && records_requests,
                         _ => false,
@@ -475,8 +412,8 @@ impl History {
                 other => {
                     let from = other.map_or(Moment::START, |(_, ended)| ended);
                     if other.is_some() {
-                        self.quality.lost_events += 1;
-                        self.quality.contradictory_bytes += e.size;
+                        self.quality.contradictions.lost_events += 1;
+                        self.quality.contradictions.contradictory_bytes += e.size;
                     }
                     let block = at_start.get(&e.address()).filter(|_| other.is_none());
                     // A completion without a request was requested before recording began.
@@ -516,7 +453,8 @@ impl History {
         self.note_sizes(&sizes);
         if trace.other_allocator() == Some(OtherAllocator::Rmm) {
             // A log of RMM begins with its resource, so it has the allocation of each free.
-            self.quality.lost_events += self.allocations.iter().filter(|a| a.is_preexisting()).count();
+            self.quality.contradictions.lost_events +=
+                self.allocations.iter().filter(|a| a.is_preexisting()).count();
         }
         latest
     }
@@ -525,8 +463,8 @@ impl History {
     fn note_sizes(&mut self, sizes: &Agreement) {
         // Some recorders write other sizes in frees, or in the end state: then most differ.
         if sizes.differ <= sizes.same {
-            self.quality.size_contradictions += sizes.differ;
-            self.quality.contradictory_bytes += sizes.difference;
+            self.quality.contradictions.size_contradictions += sizes.differ;
+            self.quality.contradictions.contradictory_bytes += sizes.difference;
         }
     }
 
@@ -564,8 +502,8 @@ impl History {
                         sizes.compare(a.requested, block.requested_size);
                     }
                     Some(_) => {
-                        self.quality.end_state_disagreements += 1;
-                        self.quality.end_state_disagreement_bytes += block.size;
+                        self.quality.contradictions.end_state_disagreements += 1;
+                        self.quality.contradictions.end_state_disagreement_bytes += block.size;
                     }
                 }
             }
@@ -578,8 +516,8 @@ impl History {
         // All allocations that the end state contains have a size by now.
         let unknown = |a: &&RecordedAllocation| a.to == Moment::NEVER && a.size == 0;
         for a in self.allocations.iter().filter(unknown) {
-            self.quality.end_state_disagreements += 1;
-            self.quality.end_state_disagreement_bytes += a.requested;
+            self.quality.contradictions.end_state_disagreements += 1;
+            self.quality.contradictions.end_state_disagreement_bytes += a.requested;
         }
     }
 
@@ -590,7 +528,7 @@ impl History {
     /// `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11). In the small pool and in expandable segments, every remainder of at
     /// least 512 bytes is split off, so the block has the rounded size.
     fn follow_sizes(&mut self) {
-        if self.quality.seen_from_outside {
+        if self.quality.missing.seen_from_outside {
             self.allocations.iter_mut().for_each(|a| a.size = a.requested);
             return;
         }
@@ -598,7 +536,7 @@ impl History {
             for a in &mut self.allocations {
                 let size = self.policy.round_size(a.requested);
                 if a.origin == Origin::Recorded && a.size != 0 && a.size != size {
-                    self.quality.size_mismatches += 1;
+                    self.quality.contradictions.size_mismatches += 1;
                 }
                 // The end state is better than the rule.
                 a.size = if a.size == 0 { size } else { a.size };
@@ -668,28 +606,28 @@ impl History {
                 }
                 if at_end != 0 && at_end != a.size {
                     a.size = at_end;
-                    self.quality.size_mismatches += 1;
+                    self.quality.contradictions.size_mismatches += 1;
                     a.size_inferred = false;
                 }
             } else if a.to == Moment::after(number) && !leaves_rest(rounded) {
                 layout.active.remove(&a.address);
             }
         }
-        self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
+        self.quality.inferred.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
     }
 
     /// Clears the count of segment contradictions if left-out segment events explain them.
     fn forget_explained(&mut self) {
         let quality = &mut self.quality;
-        if quality.skipped.segments() {
-            quality.segment_contradictions = 0;
+        if quality.missing.skipped.segments() {
+            quality.contradictions.segment_contradictions = 0;
         }
     }
 
     /// Whether left-out kinds of events make lifetimes inexact. If only free requests were left out, a free was requested when it
     /// was completed, unless another stream still used the block.
     fn has_inferred_lifetimes(&self) -> bool {
-        let skipped = self.quality.skipped;
+        let skipped = self.quality.missing.skipped;
         let first = self.allocations.first().map(|a| a.stream);
         let several_streams = || self.allocations.iter().any(|a| Some(a.stream) != first);
         skipped.contains(Action::Alloc)
@@ -699,10 +637,11 @@ impl History {
 
     fn has_no_segment_events(&self) -> bool {
         let is_of_segments = |&action: &Action| is_growth(action) || is_release(action);
-        if self.allocations.is_empty() || self.reserved.is_empty() || self.quality.skipped.segments() {
+        if self.allocations.is_empty() || self.reserved.is_empty() || self.quality.missing.skipped.segments()
+        {
             return false;
         }
-        let began_empty = self.quality.preexisting == 0 && !self.quality.probably_overflowed;
+        let began_empty = self.quality.missing.preexisting == 0 && !self.quality.inferred.probably_overflowed;
         began_empty && !self.device().events.actions().iter().any(is_of_segments)
     }
 
@@ -731,7 +670,9 @@ impl History {
                 || (n > 100 && n.is_power_of_two()));
         let was_recorded =
             |a: &RecordedAllocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
-        is_round && !self.quality.skipped.contains(Action::Alloc) && self.allocations.iter().any(was_recorded)
+        is_round
+            && !self.quality.missing.skipped.contains(Action::Alloc)
+            && self.allocations.iter().any(was_recorded)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The history of a device: its allocations, its segments and its counters at every moment.
 //!
 //! - `moment`: a position between events; lifetimes are half-open ranges of moments.
-//! - `allocations`: [`History`], all allocations with lifetimes and sizes; [`Quality`] counts inconsistencies.
+//! - `allocations`: [`History`], all allocations with lifetimes and sizes.
+//! - `quality`: what contradicts itself, is not recorded, or is inferred.
 //! - `lifetime_changes`: begins and ends in time order, for every sweep over lifetimes.
 //! - `counters`: the four counters at every moment, and their peaks.
 //! - `certain`: the bytes that a damaged recording shows for certain.
@@ -25,13 +26,14 @@ mod layout;
 mod lifetime_changes;
 mod moment;
 mod pools;
+mod quality;
 mod recording_facts;
 mod segment_events;
 mod segments;
 mod skipped;
 mod state;
 
-pub use allocations::{History, Origin, Quality, RecordedAllocation};
+pub use allocations::{History, Origin, RecordedAllocation};
 pub use counters::{Counters, Peak, Peaks, Walk};
 pub use end_state::EndState;
 pub use event_times::event_times;
@@ -41,6 +43,7 @@ pub use layout::{FreeBlock, Hole, Layout};
 pub use lifetime_changes::{LifetimeChange, LifetimeChanges};
 pub use moment::{Moment, When};
 pub use pools::for_each_with_pool;
+pub use quality::{Contradictions, Inferred, Missing, Quality};
 pub use recording_facts::{DeviceFacts, Recorder, RecordingFacts};
 pub(crate) use segment_events::{is_growth, is_release, segment_events};
 pub use segments::ReservedRange;

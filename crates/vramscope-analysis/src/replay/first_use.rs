@@ -18,7 +18,9 @@ impl FirstUses {
     /// included, because they existed.
     pub(super) fn of(history: &History) -> Self {
         let ranges = &history.reserved;
-        if history.quality.segment_contradictions > 0 || ranges.iter().any(|r| r.from != Moment::START) {
+        if history.quality.contradictions.segment_contradictions > 0
+            || ranges.iter().any(|r| r.from != Moment::START)
+        {
             return Self::default();
         }
         let around = |a: &RecordedAllocation| {

@@ -70,20 +70,20 @@ impl Replay<'_> {
         [
             (self.reproduction.first_difference.is_some() && !self.is_unchecked())
                 .then_some(ReplayLimitation::Diverges),
-            quality.settings_assumed.then_some(ReplayLimitation::SettingsAssumed),
+            quality.missing.settings_assumed.then_some(ReplayLimitation::SettingsAssumed),
             (self.policy.release().is_none() && !is_recorded).then_some(ReplayLimitation::OtherAllocator),
-            quality.probably_overflowed.then_some(ReplayLimitation::Overflowed),
-            some(if is_recorded { 0 } else { quality.preexisting }, ReplayLimitation::Preexisting),
-            some(quality.inferred_sizes, ReplayLimitation::InferredSizes),
+            quality.inferred.probably_overflowed.then_some(ReplayLimitation::Overflowed),
+            some(if is_recorded { 0 } else { quality.missing.preexisting }, ReplayLimitation::Preexisting),
+            some(quality.inferred.inferred_sizes, ReplayLimitation::InferredSizes),
             some(if self.is_unchecked() { 0 } else { self.start.misplaced }, ReplayLimitation::Misplaced),
-            (quality.no_segment_events && !self.skipped.segments())
+            (quality.inferred.no_segment_events && !self.skipped.segments())
                 .then_some(ReplayLimitation::NoSegmentEvents),
-            some(quality.lost_events, ReplayLimitation::LostEvents),
-            some(quality.segment_contradictions, ReplayLimitation::SegmentContradictions),
-            some(quality.end_state_disagreements, ReplayLimitation::EndStateDisagreements),
+            some(quality.contradictions.lost_events, ReplayLimitation::LostEvents),
+            some(quality.contradictions.segment_contradictions, ReplayLimitation::SegmentContradictions),
+            some(quality.contradictions.end_state_disagreements, ReplayLimitation::EndStateDisagreements),
             some(if follows { 0 } else { self.program.assumed }, ReplayLimitation::AssumedReleases),
             (has_limit && !device.has_limits()).then_some(ReplayLimitation::UnknownLimit),
-            quality.seen_from_outside.then_some(ReplayLimitation::SeenFromOutside),
+            quality.missing.seen_from_outside.then_some(ReplayLimitation::SeenFromOutside),
             (fails && rounds && !is_recorded).then_some(ReplayLimitation::RoundedRequests),
         ]
         .into_iter()

@@ -186,7 +186,7 @@ impl<'h> Replay<'h> {
             sizes: Vec::new(),
         };
         let cancel = cancel.clone();
-        let (policy, skipped) = (policy.clone(), history.quality.skipped);
+        let (policy, skipped) = (policy.clone(), history.quality.missing.skipped);
         let reach = Reach::of(history, &program);
         let mut this =
             Self { history, cancel, program, start, first_uses, skipped, reach, policy, reproduction };

@@ -222,8 +222,8 @@ impl<'h> Replay<'h> {
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
         self.still_wanted()?;
         // Trace and end state are copied one after the other: if they disagree, neither can be reproduced.
-        let comparable =
-            !self.history.device().segments.is_empty() && self.history.quality.end_state_disagreements == 0;
+        let comparable = !self.history.device().segments.is_empty()
+            && self.history.quality.contradictions.end_state_disagreements == 0;
         let mut first_difference = device.first_difference();
         let compared_end = comparable && first_difference.is_none();
         if compared_end {

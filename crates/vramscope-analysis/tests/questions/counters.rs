@@ -156,7 +156,10 @@ fn contradictions_of_the_trace_and_the_end_state_are_counted() {
     let end = segment(SEGMENT, SEGMENT, "small", &[(SEGMENT, 512, 100, "active_allocated")]);
     let trace = recording(events, vec![end], defaults());
     let quality = History::of(&trace, 0).quality;
-    assert_eq!((quality.end_state_disagreements, quality.end_state_disagreement_bytes), (2, 612));
+    assert_eq!(
+        (quality.contradictions.end_state_disagreements, quality.contradictions.end_state_disagreement_bytes),
+        (2, 612)
+    );
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn missing_frees_are_counted_and_do_not_pile_up() {
         vec![event("alloc", SEGMENT, 512), event("alloc", SEGMENT, 1024), event("alloc", SEGMENT, 512)];
     let trace = recording(events, Vec::new(), defaults());
     let history = History::of(&trace, 0);
-    assert_eq!(history.quality.lost_events, 2);
+    assert_eq!(history.quality.contradictions.lost_events, 2);
     assert_eq!(history.peaks().allocated.bytes, 1024);
     assert!(!history.quality.sizes_exact());
 }
@@ -177,7 +180,7 @@ fn dropped(events: u64, frames: &serde_json::Value) -> bool {
     let mut end = segment(SEGMENT, SEGMENT, "small", &[(SEGMENT, 512, 512, "active_allocated")]);
     end["blocks"][0]["frames"] = frames.clone();
     let frees = (1..=events).map(free).collect();
-    History::of(&recording(frees, vec![end], defaults()), 0).quality.probably_overflowed
+    History::of(&recording(frees, vec![end], defaults()), 0).quality.inferred.probably_overflowed
 }
 
 #[test]
@@ -207,7 +210,7 @@ fn regions_that_begin_before_the_first_event_are_no_sign_of_dropped_events() {
     snapshot["external_annotations"] = regions;
     let late = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let history = History::of(&late, 0);
-    assert!(history.quality.preexisting > 0 && !history.quality.probably_overflowed);
+    assert!(history.quality.missing.preexisting > 0 && !history.quality.inferred.probably_overflowed);
     assert!(history.trace().annotations.is_some());
 }
 
@@ -216,5 +219,5 @@ fn a_recorded_overflow_of_the_ring_buffer_is_believed() {
     let snapshot =
         serde_json::json!({"segments": [], "device_traces": [[]], "trace_alloc_overflowed": [true]});
     let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
-    assert!(History::of(&told, 0).quality.probably_overflowed);
+    assert!(History::of(&told, 0).quality.inferred.probably_overflowed);
 }

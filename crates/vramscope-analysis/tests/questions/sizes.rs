@@ -111,7 +111,7 @@ fn the_size_of_a_block_from_before_recording_is_certain_if_no_larger_one_fits() 
     let sizes: Vec<(u64, bool)> =
         history.allocations.iter().map(|a| (a.size / MIB, a.size_inferred)).collect();
     assert_eq!(sizes, [(4, false), (5, false), (9, true)]);
-    assert_eq!(history.quality.inferred_sizes, 1);
+    assert_eq!(history.quality.inferred.inferred_sizes, 1);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn without(trace: &Arc<Trace>, kinds: &[Action]) -> Arc<Trace> {
 }
 
 fn skipped(trace: &Arc<Trace>) -> Vec<Action> {
-    History::replayed(trace, 0).quality.skipped.iter().collect()
+    History::replayed(trace, 0).quality.missing.skipped.iter().collect()
 }
 
 fn peaks(trace: &Arc<Trace>) -> Peaks {
@@ -124,7 +124,7 @@ fn segments_missing_in_the_end_state_are_not_reported_as_freed() {
 #[test]
 fn a_recording_without_a_segment_event_says_so() {
     let whole = example("leak.pickle");
-    let says = |trace: &Arc<Trace>| History::replayed(trace, 0).quality.no_segment_events;
+    let says = |trace: &Arc<Trace>| History::replayed(trace, 0).quality.inferred.no_segment_events;
     assert!(!says(&whole));
     assert!(says(&without(&whole, &SEGMENTS)));
     assert!(says(&without(&whole, &[&SEGMENTS[..], &[FreeRequested]].concat())));

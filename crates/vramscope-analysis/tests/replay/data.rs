@@ -76,7 +76,7 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
         for (position, device) in trace.devices.iter().enumerate() {
             let history = History::of(&trace, position);
             // Exactly the recordings whose ring buffer was too small.
-            if history.quality.probably_overflowed != file.contains("max-entries") {
+            if history.quality.inferred.probably_overflowed != file.contains("max-entries") {
                 wrong.push(format!("{file}: the ring buffer overflowed, or did not"));
             }
             let replay = Replay::of(&history).unwrap();
@@ -138,7 +138,7 @@ fn recordings_of_real_gpus_are_reproduced() {
             let trace = read(&path);
             for position in 0..trace.devices.len() {
                 let history = History::of(&trace, position);
-                assert!(!history.quality.probably_overflowed, "{}", path.display());
+                assert!(!history.quality.inferred.probably_overflowed, "{}", path.display());
                 let replay = Replay::of(&history).unwrap();
                 assert_eq!(replay.reproduction.first_difference, None, "{}", path.display());
                 let ours = replay.reproduction.outcome.statistics;

@@ -195,7 +195,7 @@ fn same_between(page: &Page, device: usize, place: &ComparedState<'_>, first: u6
         ["before", "allocated", "freed", "temporary", "survived", "at_highest", "after"];
     let report = place.report();
     let (from, to) = (first, last + 1);
-    let question = json!({ "question": "spent", "from": from, "to": to, "by": place.by, "search": null, "before": null });
+    let question = json!({ "question": "interval", "from": from, "to": to, "by": place.by, "search": null, "before": null });
     let answer = page.ask(device, &question);
     let head = answer.head();
     let now = &head["now"];

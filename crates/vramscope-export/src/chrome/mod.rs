@@ -19,7 +19,6 @@ use crate::error::ExportError;
 use crate::labels::{self, Labels};
 use crate::source::Source;
 use crate::tables::allocations::origin;
-use crate::tables::segments::kind;
 use clock::{Clock, Times};
 use record::{AllocationArgs, CounterArgs, InstantArgs, NameArgs, Record, SegmentArgs, SortArgs};
 use stack_frames::StackFrames;
@@ -141,9 +140,9 @@ impl<W: Write> Writer<'_, W> {
 
     fn segment(&mut self, r: &ReservedRange, pid: i64, times: &Times) -> io::Result<()> {
         let name = if r.expandable {
-            format!("{} mapped range", kind(r.kind))
+            format!("{} mapped range", r.kind.name())
         } else {
-            format!("{} segment", kind(r.kind))
+            format!("{} segment", r.kind.name())
         };
         let stack = r.stack.map(|s| self.labels.users_stack(s));
         let args = SegmentArgs {

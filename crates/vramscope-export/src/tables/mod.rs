@@ -3,7 +3,7 @@
 pub(crate) mod allocations;
 mod events;
 pub(crate) mod holders;
-pub(crate) mod segments;
+mod segments;
 #[cfg(feature = "summaries")]
 pub(crate) mod summary;
 

@@ -1,7 +1,6 @@
 //! The table of segments, one row per range reserved from the device.
 
 use vramscope_analysis::{History, Moment};
-use vramscope_trace::SegmentKind;
 
 use super::{Column, ColumnKind, Sink, Times, Value, event_before};
 use crate::error::ExportError;
@@ -24,15 +23,6 @@ pub(super) const COLUMNS: [Column; 15] = [
     Column::maybe("stack", ColumnKind::Text),
 ];
 
-/// Returns the name of a kind in the table: the name in a snapshot.
-pub(crate) fn kind(kind: SegmentKind) -> &'static str {
-    match kind {
-        SegmentKind::Small => "small",
-        SegmentKind::Large => "large",
-        SegmentKind::Unknown => "unknown",
-    }
-}
-
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
     for r in &history.reserved {
@@ -47,7 +37,7 @@ pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, Export
             times.value(r.to),
             times.between(r.from, r.to),
             Value::Unsigned(r.stream),
-            Value::Word(kind(r.kind)),
+            Value::Word(r.kind.name()),
             Value::or_null(r.pool, Value::Pool),
             Value::Bool(r.expandable),
             Value::or_null(r.stack, Value::Line),

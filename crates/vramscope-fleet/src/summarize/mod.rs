@@ -86,7 +86,7 @@ impl Made<'_> {
             capacity_bytes: answers
                 .ooms
                 .first()
-                .filter(|_| !answers.quality.skipped.segments())
+                .filter(|_| !answers.quality.missing.skipped.segments())
                 .and_then(OomExplanation::device_bytes),
             device_use: answers.device_use.as_ref().map(device_used),
             lines: holders::lines(&names, &answers.holders),

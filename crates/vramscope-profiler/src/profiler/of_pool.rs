@@ -205,15 +205,32 @@ impl OfPool<ProfileContext<'_>> {
     }
 }
 
+/// Defines a method for each of these fields of the inner type, which copies the field.
+macro_rules! fields {
+    ($inner:ty: $($(#[$doc:meta])* $field:ident: $kind:ty,)*) => {$(
+        $(#[$doc])*
+        pub fn $field(&self) -> $kind {
+            let inner: &$inner = self.0.borrow();
+            inner.$field
+        }
+    )*};
+}
+
+/// Like `fields`, for numbers that are optional in the inner type.
+macro_rules! numbers {
+    ($inner:ty: $($(#[$doc:meta])* $field:ident: $kind:ty,)*) => {$(
+        $(#[$doc])*
+        pub fn $field(&self) -> $kind {
+            let inner: &$inner = self.0.borrow();
+            known(inner.$field)
+        }
+    )*};
+}
+
 impl OfPool<ProfileResult> {
     /// Returns the name of the function or code block.
     pub fn function_name(&self) -> &str {
         &self.0.function_name
-    }
-
-    /// Returns the duration of the call.
-    pub fn execution_time(&self) -> Duration {
-        self.0.execution_time
     }
 
     /// Returns how the call ended.
@@ -224,26 +241,6 @@ impl OfPool<ProfileResult> {
     /// Returns the message of the call's error or panic, if any.
     pub fn error(&self) -> Option<&str> {
         self.0.error()
-    }
-
-    /// Returns the number of calls of the same profiler around it on the same thread; 0 is outermost.
-    pub fn depth(&self) -> usize {
-        self.0.depth
-    }
-
-    /// Returns the number of blocks allocated during the call; `None` if allocations are not tracked.
-    pub fn allocations_created(&self) -> Option<u64> {
-        self.0.allocations_created
-    }
-
-    /// Returns the number of blocks freed during the call; `None` if allocations are not tracked.
-    pub fn allocations_freed(&self) -> Option<u64> {
-        self.0.allocations_freed
-    }
-
-    /// Returns the thread use of the call; `None` if allocations are not tracked.
-    pub fn thread(&self) -> Option<ThreadUse> {
-        self.0.thread
     }
 
     /// Returns the memory use at the start of the call.
@@ -261,16 +258,6 @@ impl OfPool<ProfileResult> {
         OfPool(&self.0.memory_peak)
     }
 
-    /// Returns the bytes allocated on the device during the call, freed or not.
-    pub fn memory_allocated(&self) -> u64 {
-        known(self.0.memory_allocated)
-    }
-
-    /// Returns the bytes freed on the device during the call.
-    pub fn memory_freed(&self) -> u64 {
-        known(self.0.memory_freed)
-    }
-
     /// Returns the allocated bytes after the call minus the allocated bytes before it.
     pub fn memory_diff(&self) -> i64 {
         known(self.0.memory_diff())
@@ -285,27 +272,32 @@ impl OfPool<ProfileResult> {
     pub fn peak_above_start(&self) -> u64 {
         known(self.0.peak_above_start())
     }
+
+    fields! { ProfileResult:
+        /// Returns the duration of the call.
+        execution_time: Duration,
+        /// Returns the number of calls of the same profiler around it on the same thread; 0 is outermost.
+        depth: usize,
+        /// Returns the number of blocks allocated during the call; `None` if allocations are not tracked.
+        allocations_created: Option<u64>,
+        /// Returns the number of blocks freed during the call; `None` if allocations are not tracked.
+        allocations_freed: Option<u64>,
+        /// Returns the thread use of the call; `None` if allocations are not tracked.
+        thread: Option<ThreadUse>,
+    }
+
+    numbers! { ProfileResult:
+        /// Returns the bytes allocated on the device during the call, freed or not.
+        memory_allocated: u64,
+        /// Returns the bytes freed on the device during the call.
+        memory_freed: u64,
+    }
 }
 
 impl<S: Borrow<MemorySnapshot>> OfPool<S> {
-    /// Returns the time of the snapshot, in microseconds since the Unix epoch.
-    pub fn timestamp_us(&self) -> i64 {
-        self.0.borrow().timestamp_us
-    }
-
     /// Returns the reason for the snapshot.
     pub fn operation(&self) -> &Operation {
         &self.0.borrow().operation
-    }
-
-    /// Returns the id of the pool's device.
-    pub fn device_id(&self) -> i32 {
-        known(self.0.borrow().device_id)
-    }
-
-    /// Returns the resident host memory of this process, as [`MemorySnapshot::cpu_memory`]; `None` if it is not tracked.
-    pub fn cpu_memory(&self) -> Option<u64> {
-        self.0.borrow().cpu_memory
     }
 
     /// Returns the stack, as [`MemorySnapshot::stack_trace`].
@@ -313,44 +305,32 @@ impl<S: Borrow<MemorySnapshot>> OfPool<S> {
         self.0.borrow().stack_trace.as_deref()
     }
 
-    /// Returns the bytes of allocated blocks.
-    pub fn allocated_memory(&self) -> u64 {
-        known(self.0.borrow().allocated_memory)
+    fields! { MemorySnapshot:
+        /// Returns the time of the snapshot, in microseconds since the Unix epoch.
+        timestamp_us: i64,
+        /// Returns the resident host memory of this process, as [`MemorySnapshot::cpu_memory`]; `None` if it is not tracked.
+        cpu_memory: Option<u64>,
     }
 
-    /// Returns the bytes allocated from the device.
-    pub fn reserved_memory(&self) -> u64 {
-        known(self.0.borrow().reserved_memory)
-    }
-
-    /// Returns the allocated bytes, plus bytes that were freed but still wait for another stream.
-    pub fn active_memory(&self) -> u64 {
-        known(self.0.borrow().active_memory)
-    }
-
-    /// Returns the cached bytes: reserved but not active. In the snapshot of a peak, at the moment of peak allocated bytes.
-    pub fn inactive_memory(&self) -> u64 {
-        known(self.0.borrow().inactive_memory)
-    }
-
-    /// Returns the bytes that callers requested.
-    pub fn requested_memory(&self) -> u64 {
-        known(self.0.borrow().requested_memory)
-    }
-
-    /// Returns the bytes used on the device by all processes.
-    pub fn device_used_memory(&self) -> u64 {
-        known(self.0.borrow().device_used_memory)
-    }
-
-    /// Returns the peak of allocated bytes, as [`MemorySnapshot::max_memory_allocated`].
-    pub fn max_memory_allocated(&self) -> u64 {
-        known(self.0.borrow().max_memory_allocated)
-    }
-
-    /// Returns the peak of reserved bytes, as [`MemorySnapshot::max_memory_reserved`].
-    pub fn max_memory_reserved(&self) -> u64 {
-        known(self.0.borrow().max_memory_reserved)
+    numbers! { MemorySnapshot:
+        /// Returns the id of the pool's device.
+        device_id: i32,
+        /// Returns the bytes of allocated blocks.
+        allocated_memory: u64,
+        /// Returns the bytes allocated from the device.
+        reserved_memory: u64,
+        /// Returns the allocated bytes, plus bytes that were freed but still wait for another stream.
+        active_memory: u64,
+        /// Returns the cached bytes: reserved but not active. In the snapshot of a peak, at the moment of peak allocated bytes.
+        inactive_memory: u64,
+        /// Returns the bytes that callers requested.
+        requested_memory: u64,
+        /// Returns the bytes used on the device by all processes.
+        device_used_memory: u64,
+        /// Returns the peak of allocated bytes, as [`MemorySnapshot::max_memory_allocated`].
+        max_memory_allocated: u64,
+        /// Returns the peak of reserved bytes, as [`MemorySnapshot::max_memory_reserved`].
+        max_memory_reserved: u64,
     }
 }
 
@@ -358,31 +338,6 @@ impl OfPool<ProfileSummary> {
     /// Returns the device, such as `cuda:0`.
     pub fn device(&self) -> &str {
         &self.0.device
-    }
-
-    /// Returns the number of profiled names.
-    pub fn total_functions_profiled(&self) -> usize {
-        self.0.total_functions_profiled
-    }
-
-    /// Returns the number of ended calls, including nested calls.
-    pub fn total_function_calls(&self) -> u64 {
-        self.0.total_function_calls
-    }
-
-    /// Returns the seconds spent in ended outermost calls, summed over all threads.
-    pub fn total_execution_time(&self) -> f64 {
-        self.0.total_execution_time
-    }
-
-    /// Whether monitoring is running.
-    pub fn monitoring_active(&self) -> bool {
-        self.0.monitoring_active
-    }
-
-    /// Returns the number of kept monitoring snapshots.
-    pub fn snapshots_collected(&self) -> usize {
-        self.0.snapshots_collected
     }
 
     /// Returns the summary of all calls of one name; `None` if there was none.
@@ -395,75 +350,55 @@ impl OfPool<ProfileSummary> {
         self.0.function_summaries.iter().map(|(name, summary)| (&**name, OfPool(summary)))
     }
 
-    /// Returns the bytes allocated on the device while any call was open.
-    pub fn total_memory_allocated(&self) -> u64 {
-        known(self.0.total_memory_allocated)
+    fields! { ProfileSummary:
+        /// Returns the number of profiled names.
+        total_functions_profiled: usize,
+        /// Returns the number of ended calls, including nested calls.
+        total_function_calls: u64,
+        /// Returns the seconds spent in ended outermost calls, summed over all threads.
+        total_execution_time: f64,
+        /// Whether monitoring is running.
+        monitoring_active: bool,
+        /// Returns the number of kept monitoring snapshots.
+        snapshots_collected: usize,
     }
 
-    /// Returns the bytes freed on the device while any call was open.
-    pub fn total_memory_freed(&self) -> u64 {
-        known(self.0.total_memory_freed)
-    }
-
-    /// Returns the bytes allocated minus the bytes freed while any call was open.
-    pub fn net_memory_change(&self) -> i64 {
-        known(self.0.net_memory_change)
-    }
-
-    /// Returns the peak of allocated bytes since the baseline, inside or outside calls.
-    pub fn peak_memory_usage(&self) -> u64 {
-        known(self.0.peak_memory_usage)
-    }
-
-    /// Returns the currently allocated bytes.
-    pub fn current_memory_usage(&self) -> u64 {
-        known(self.0.current_memory_usage)
-    }
-
-    /// Returns the bytes allocated at the baseline.
-    pub fn baseline_memory_usage(&self) -> u64 {
-        known(self.0.baseline_memory_usage)
-    }
-
-    /// Returns the currently allocated bytes minus the allocated bytes at the baseline.
-    pub fn memory_change_from_baseline(&self) -> i64 {
-        known(self.0.memory_change_from_baseline)
+    numbers! { ProfileSummary:
+        /// Returns the bytes allocated on the device while any call was open.
+        total_memory_allocated: u64,
+        /// Returns the bytes freed on the device while any call was open.
+        total_memory_freed: u64,
+        /// Returns the bytes allocated minus the bytes freed while any call was open.
+        net_memory_change: i64,
+        /// Returns the peak of allocated bytes since the baseline, inside or outside calls.
+        peak_memory_usage: u64,
+        /// Returns the currently allocated bytes.
+        current_memory_usage: u64,
+        /// Returns the bytes allocated at the baseline.
+        baseline_memory_usage: u64,
+        /// Returns the currently allocated bytes minus the allocated bytes at the baseline.
+        memory_change_from_baseline: i64,
     }
 }
 
 impl OfPool<&CallSummary> {
-    /// Returns the number of ended calls.
-    pub fn call_count(&self) -> u64 {
-        self.0.call_count
+    fields! { CallSummary:
+        /// Returns the number of ended calls.
+        call_count: u64,
+        /// Returns the number of calls that returned an error or panicked.
+        failed_calls: u64,
+        /// Returns the seconds spent in all calls.
+        total_time: f64,
+        /// Returns the average seconds per call.
+        avg_time: f64,
     }
 
-    /// Returns the number of calls that returned an error or panicked.
-    pub fn failed_calls(&self) -> u64 {
-        self.0.failed_calls
-    }
-
-    /// Returns the seconds spent in all calls.
-    pub fn total_time(&self) -> f64 {
-        self.0.total_time
-    }
-
-    /// Returns the average seconds per call.
-    pub fn avg_time(&self) -> f64 {
-        self.0.avg_time
-    }
-
-    /// Returns the bytes allocated on the device during its calls.
-    pub fn total_memory_allocated(&self) -> u64 {
-        known(self.0.total_memory_allocated)
-    }
-
-    /// Returns the average bytes allocated on the device per call.
-    pub fn avg_memory_allocated(&self) -> f64 {
-        known(self.0.avg_memory_allocated)
-    }
-
-    /// Returns the highest peak of its calls, in bytes.
-    pub fn peak_memory(&self) -> u64 {
-        known(self.0.peak_memory)
+    numbers! { CallSummary:
+        /// Returns the bytes allocated on the device during its calls.
+        total_memory_allocated: u64,
+        /// Returns the average bytes allocated on the device per call.
+        avg_memory_allocated: f64,
+        /// Returns the highest peak of its calls, in bytes.
+        peak_memory: u64,
     }
 }

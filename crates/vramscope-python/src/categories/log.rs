@@ -82,7 +82,7 @@ pub(crate) enum Marking {
 }
 
 /// The most recent tags and switches, and all steady roles.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Gets all notes; nothing is kept here then.
     recorder: Option<Recorder>,
@@ -100,16 +100,7 @@ pub(crate) struct Log {
 impl Log {
     /// A log of at most `capacity` tags and `capacity` switches, which a recorder gets instead.
     pub(crate) fn new(capacity: usize, recorder: Option<Recorder>) -> Self {
-        Self {
-            recorder,
-            capacity: capacity.max(1),
-            tags: VecDeque::new(),
-            switches: VecDeque::new(),
-            steady: BTreeMap::new(),
-            busy: Vec::new(),
-            places: 0,
-            complete_since: i64::MIN,
-        }
+        Self { recorder, capacity: capacity.max(1), complete_since: i64::MIN, ..Self::default() }
     }
 
     /// Passes the paths of modules to the recorder.

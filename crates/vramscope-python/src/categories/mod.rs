@@ -22,11 +22,12 @@ mod tensors;
 mod threads;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyWeakrefReference};
+use vramscope_basics::lock;
 
 use backward::PassEnd;
 use clock::Moment;
@@ -330,7 +331,7 @@ impl Purposes {
 
 impl Purposes {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn is_on(&self) -> bool {

@@ -30,7 +30,7 @@ impl Page<'_> {
             ("reserved", s.counters.reserved, s.peaks.reserved, end.reserved),
         ];
         // Seen from outside, requests have the sizes of their blocks.
-        let unknown = usize::from(s.quality.seen_from_outside);
+        let unknown = usize::from(s.quality.missing.seen_from_outside);
         // Formats of other tools may have no segments.
         let has_segments = s.peaks.reserved.bytes > 0 || s.peaks.allocated.bytes == 0;
         for (name, here, peak, end) in rows.into_iter().skip(unknown) {

@@ -122,7 +122,7 @@ impl Page<'_> {
         self.heading("Fragmentation");
         for (when, f) in moments {
             let Some(f) = f else { continue };
-            let rounding = match s.quality.seen_from_outside {
+            let rounding = match s.quality.missing.seen_from_outside {
                 true => String::new(),
                 false => format!("{} lost to rounding inside blocks; ", bytes(f.internal)),
             };

@@ -76,26 +76,26 @@ impl QualityJson {
     pub(crate) fn new(q: &Quality) -> Self {
         Self {
             exact: q.sizes_exact(),
-            preexisting_blocks: q.preexisting,
-            inferred_sizes: q.inferred_sizes,
-            size_mismatches: q.size_mismatches,
-            lost_events: q.lost_events,
-            segment_contradictions: q.segment_contradictions,
-            end_state_disagreements: q.end_state_disagreements,
-            end_state_disagreement_bytes: q.end_state_disagreement_bytes,
-            size_contradictions: q.size_contradictions,
-            damaged: q.damaged,
-            ends_early: q.ends_early,
-            settings_assumed: q.settings_assumed,
-            seen_from_outside: q.seen_from_outside,
-            older_allocations: q.older_allocations,
-            attached: q.attached,
-            stacks_from_bytes: q.stacks_from,
-            probably_overflowed: q.probably_overflowed,
-            reproduced: q.reproduced,
-            skipped_actions: q.skipped.iter().map(Action::name).collect(),
-            lifetimes_inferred: q.lifetimes_inferred,
-            no_segment_events: q.no_segment_events,
+            preexisting_blocks: q.missing.preexisting,
+            inferred_sizes: q.inferred.inferred_sizes,
+            size_mismatches: q.contradictions.size_mismatches,
+            lost_events: q.contradictions.lost_events,
+            segment_contradictions: q.contradictions.segment_contradictions,
+            end_state_disagreements: q.contradictions.end_state_disagreements,
+            end_state_disagreement_bytes: q.contradictions.end_state_disagreement_bytes,
+            size_contradictions: q.contradictions.size_contradictions,
+            damaged: q.missing.damaged,
+            ends_early: q.missing.ends_early,
+            settings_assumed: q.missing.settings_assumed,
+            seen_from_outside: q.missing.seen_from_outside,
+            older_allocations: q.missing.older_allocations,
+            attached: q.missing.attached,
+            stacks_from_bytes: q.missing.stacks_from,
+            probably_overflowed: q.inferred.probably_overflowed,
+            reproduced: q.inferred.reproduced,
+            skipped_actions: q.missing.skipped.iter().map(Action::name).collect(),
+            lifetimes_inferred: q.inferred.lifetimes_inferred,
+            no_segment_events: q.inferred.no_segment_events,
         }
     }
 }
@@ -104,76 +104,76 @@ impl QualityJson {
 pub(crate) fn limitations(q: &Quality, advice: &Advice) -> Vec<String> {
     let n = |n: usize, what: &str| counted(n as u64, what);
     let mut notes = Vec::new();
-    if !q.skipped.is_empty() {
-        notes.push(not_recorded(q.skipped));
-        notes.extend(q.skipped.iter().map(skipped));
+    if !q.missing.skipped.is_empty() {
+        notes.push(not_recorded(q.missing.skipped));
+        notes.extend(q.missing.skipped.iter().map(skipped));
     }
-    if q.no_segment_events {
+    if q.inferred.no_segment_events {
         notes.push(NO_SEGMENT_EVENTS.to_owned());
     }
-    if q.inferred_sizes > 0 {
+    if q.inferred.inferred_sizes > 0 {
         notes.push(format!(
             "Allocated and active bytes are approximate: the sizes of {}, most of them live before recording began, are inferred from the requested sizes; each may be up to 1 MiB larger.",
-            n(q.inferred_sizes, "block")
+            n(q.inferred.inferred_sizes, "block")
         ));
     }
-    if q.size_mismatches > 0 {
+    if q.contradictions.size_mismatches > 0 {
         notes.push(format!(
             "{} not of the size that the allocator's rules give; the sizes in the end state are used. The settings may have changed during the run.",
-            counted_with(q.size_mismatches, "block", "is", "are")
+            counted_with(q.contradictions.size_mismatches, "block", "is", "are")
         ));
     }
-    if q.lost_events > 0 {
-        notes.push(lost_events(q.lost_events));
+    if q.contradictions.lost_events > 0 {
+        notes.push(lost_events(q.contradictions.lost_events));
     }
-    if q.end_state_disagreements > 0 {
+    if q.contradictions.end_state_disagreements > 0 {
         notes.push(format!(
             "The trace and the end state disagree about {} ({}); peaks follow the trace, numbers at the end follow the end state. PyTorch copies one after the other while the program runs.",
-            n(q.end_state_disagreements, "block"),
-            bytes(q.end_state_disagreement_bytes)
+            n(q.contradictions.end_state_disagreements, "block"),
+            bytes(q.contradictions.end_state_disagreement_bytes)
         ));
     }
-    if q.segment_contradictions > 0 {
+    if q.contradictions.segment_contradictions > 0 {
         notes.push(format!(
             "{}; reserved bytes are approximate.",
-            segment_contradictions(q.segment_contradictions)
+            segment_contradictions(q.contradictions.segment_contradictions)
         ));
     }
-    if q.size_contradictions > 0 {
+    if q.contradictions.size_contradictions > 0 {
         notes.push(format!(
             "{} other sizes in another place of the recording: the file was changed.",
-            counted_with(q.size_contradictions, "size", "has", "have")
+            counted_with(q.contradictions.size_contradictions, "size", "has", "have")
         ));
     }
-    if q.damaged {
+    if q.missing.damaged {
         notes.push("The file is damaged, and events may be missing there: peaks may have been higher, and memory whose free is missing counts as live.".to_owned());
     }
-    if q.ends_early {
+    if q.missing.ends_early {
         notes
             .push("The recording ends before the program did: a later peak may have been higher.".to_owned());
     }
-    if q.reproduced == Some(false) {
+    if q.inferred.reproduced == Some(false) {
         notes.push(format!(
             "The allocator's rules do not reproduce this recording; {} shows the first difference. The settings may have changed during the run.",
             advice.replay
         ));
     }
-    if q.older_allocations > 0 {
+    if q.missing.older_allocations > 0 {
         notes.push(format!(
             "The log begins with {} older than the log, with their times and stacks. Memory that was freed before the log began is not in it.",
-            counted_with(q.older_allocations, "allocation", "that is", "that are")
+            counted_with(q.missing.older_allocations, "allocation", "that is", "that are")
         ));
     }
-    if q.attached {
+    if q.missing.attached {
         notes.push(ATTACHED.to_owned());
     }
-    if let Some(least) = q.stacks_from {
+    if let Some(least) = q.missing.stacks_from {
         notes.push(format!("Only allocations of at least {} have stacks.", bytes(least)));
     }
-    if q.seen_from_outside {
+    if q.missing.seen_from_outside {
         notes.push(SEEN_FROM_OUTSIDE.to_owned());
     }
-    if q.settings_assumed {
+    if q.missing.settings_assumed {
         notes.push(SETTINGS_ASSUMED.to_owned());
     }
     notes
@@ -408,14 +408,14 @@ impl Confidence {
             is_exact,
             title: if is_exact { "The numbers are exact" } else { "Some numbers may not be exact" },
             limitations,
-            replay: match q.reproduced {
+            replay: match q.inferred.reproduced {
                 Some(true) => {
                     "A replay under the recorded settings reproduces every segment of the recording."
                 }
                 Some(false) => "A replay under the recorded settings does not reproduce the recording.",
                 None => "All block sizes follow from the layout; no replay was needed.",
             },
-            dropped: q.probably_overflowed.then(|| {
+            dropped: q.inferred.probably_overflowed.then(|| {
                 let (dropped, larger) = (sentence(dropped(overflowed)), larger(recorder));
                 format!("{dropped}: record with {larger} to see them.")
             }),
@@ -471,7 +471,7 @@ fn unchecked(replay: &DeviceReplay) -> Option<String> {
 
 /// The limitations of numbers, one sentence each.
 pub(crate) fn quality(q: &Quality, overflowed: bool, recorder: Recorder, advice: &Advice) -> Vec<String> {
-    let dropped = q.probably_overflowed.then(|| {
+    let dropped = q.inferred.probably_overflowed.then(|| {
         let (dropped, larger) = (sentence(dropped(overflowed)), larger(recorder));
         format!("{dropped}: an earlier peak may have been higher. Record with {larger}.")
     });

@@ -448,7 +448,10 @@ impl<'r> Page<'r> {
             if s.device_use.is_some() || s.libraries.as_ref().is_some_and(|uses| !uses.is_empty()) {
                 self.libraries(s);
                 let q = &s.quality;
-                if q.older_allocations > 0 || q.attached || not_followed(self.names.trace).is_some() {
+                if q.missing.older_allocations > 0
+                    || q.missing.attached
+                    || not_followed(self.names.trace).is_some()
+                {
                     self.limitations(s);
                 }
             } else {

@@ -339,7 +339,7 @@ impl OpenDevice {
             },
             start: by_kind(self.timeline.counters_at(Moment::START)),
             end: by_kind(self.timeline.counters_at(history.end())),
-            preexisting: history.quality.preexisting,
+            preexisting: history.quality.missing.preexisting,
             markers: self.failures_and_snapshots(),
             tags: &self.tags.table,
             tag_texts: self.tags.texts.iter().map(|text| text.get(history)).collect(),

@@ -308,7 +308,9 @@ mod tests {
                 assert_eq!((part.interval.peak, part.part), (command.peak, command.part), "{at}");
                 let sum = part.totals.groups.iter().map(|group| group.totals.at_peak.bytes).sum::<u64>();
                 assert_eq!(sum, part.interval.peak.bytes, "{at}");
-                if history.quality.lost_events == 0 && !history.quality.lifetimes_inferred {
+                if history.quality.contradictions.lost_events == 0
+                    && !history.quality.inferred.lifetimes_inferred
+                {
                     let within = || (first..=last).map(|number| events.get(number));
                     let allocs = || within().filter(|event| event.action == Action::Alloc);
                     let allocated = part.totals.all.allocated;

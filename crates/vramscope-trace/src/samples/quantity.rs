@@ -1,60 +1,36 @@
 //! [`Quantity`]: the values of a sample.
 
-/// A measured quantity, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quantity {
-    /// Requested bytes of all active blocks.
-    Requested,
-    /// Allocated blocks, after rounding.
-    Allocated,
-    /// Allocated blocks, and freed blocks that wait for another stream.
-    Active,
-    /// Memory that the pool took from the device.
-    Reserved,
-    /// Reserved minus active bytes; reserved minus allocated bytes if active bytes are unknown.
-    Inactive,
-    /// In use on the device by all processes.
-    DeviceUsed,
-    /// In use on the device by the process, as the driver counts it.
-    ProcessUsed,
-    /// In use on the device outside the pool: by the process, or by all processes if the driver does not separate them.
-    Hidden,
-    /// In use on the device by other processes.
-    Others,
-    /// Host memory of the process.
-    Cpu,
-}
+use crate::named::named;
 
-impl Quantity {
-    /// All quantities in display order.
-    pub const ALL: [Self; 10] = [
-        Self::Requested,
-        Self::Allocated,
-        Self::Active,
-        Self::Reserved,
-        Self::Inactive,
-        Self::DeviceUsed,
-        Self::ProcessUsed,
-        Self::Hidden,
-        Self::Others,
-        Self::Cpu,
-    ];
-
-    /// Returns the quantity's name in JSON, such as `device_used`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requested => "requested",
-            Self::Allocated => "allocated",
-            Self::Active => "active",
-            Self::Reserved => "reserved",
-            Self::Inactive => "inactive",
-            Self::DeviceUsed => "device_used",
-            Self::ProcessUsed => "process_used",
-            Self::Hidden => "hidden",
-            Self::Others => "others",
-            Self::Cpu => "cpu",
-        }
+named! {
+    /// A measured quantity, in bytes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Quantity {
+        /// Requested bytes of all active blocks.
+        Requested = "requested",
+        /// Allocated blocks, after rounding.
+        Allocated = "allocated",
+        /// Allocated blocks, and freed blocks that wait for another stream.
+        Active = "active",
+        /// Memory that the pool took from the device.
+        Reserved = "reserved",
+        /// Reserved minus active bytes; reserved minus allocated bytes if active bytes are unknown.
+        Inactive = "inactive",
+        /// In use on the device by all processes.
+        DeviceUsed = "device_used",
+        /// In use on the device by the process, as the driver counts it.
+        ProcessUsed = "process_used",
+        /// In use on the device outside the pool: by the process, or by all processes if the driver does not separate them.
+        Hidden = "hidden",
+        /// In use on the device by other processes.
+        Others = "others",
+        /// Host memory of the process.
+        Cpu = "cpu",
     }
+    /// All quantities in display order.
+    ALL
+    /// Returns the quantity's name in JSON, such as `device_used`.
+    name
 }
 
 /// Larger numbers are not plausible memory sizes and count as unknown.

@@ -133,6 +133,7 @@ struct Row {
 }
 
 /// The running calls and the ended calls.
+#[derive(Default)]
 pub(super) struct Calls {
     threads: BTreeMap<u64, Thread>,
     blocks: HashMap<u64, Block>,
@@ -142,24 +143,9 @@ pub(super) struct Calls {
     /// Row indices, ordered by the first call that ended in each row.
     order: Vec<usize>,
     history: VecDeque<CallRecord>,
-    max_history: usize,
+    /// Maximum length of the history; `None` for no limit.
+    max_history: Option<usize>,
     num_forgotten: u64,
-}
-
-impl Default for Calls {
-    fn default() -> Self {
-        Self {
-            threads: BTreeMap::new(),
-            blocks: HashMap::new(),
-            num_open: 0,
-            rows: Vec::new(),
-            row_of: HashMap::new(),
-            order: Vec::new(),
-            history: VecDeque::new(),
-            max_history: usize::MAX,
-            num_forgotten: 0,
-        }
-    }
 }
 
 impl Calls {
@@ -272,12 +258,12 @@ impl Calls {
     // ---- answers ----
 
     pub(super) fn set_max_history(&mut self, max_history: usize) {
-        self.max_history = max_history;
+        self.max_history = Some(max_history);
         self.bound_history();
     }
 
     fn bound_history(&mut self) {
-        while self.history.len() > self.max_history {
+        while self.max_history.is_some_and(|most| self.history.len() > most) {
             self.history.pop_front();
             self.num_forgotten += 1;
         }

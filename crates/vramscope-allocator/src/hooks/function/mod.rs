@@ -64,6 +64,7 @@ pub use scopes::{Function, Scope, backward, forward, scope};
 ///   run no hooks, so a hook may call functions.
 /// - If [`added`](Self::added) panics, the hook is removed again. Chainer keeps it.
 /// - Dropping a function deletes its hooks.
+#[allow(unused_variables, reason = "the default callbacks do nothing")]
 pub trait FunctionHook: Send + Sync {
     /// Returns the hook's name, unique per thread or function.
     fn name(&self) -> &str {
@@ -71,44 +72,28 @@ pub trait FunctionHook: Send + Sync {
     }
 
     /// Called after the hook was registered for a thread (`None`) or added to a function.
-    fn added(&self, function: Option<&Function>) {
-        let _ = function;
-    }
+    fn added(&self, function: Option<&Function>) {}
 
     /// Called after the hook was removed from a thread (`None`) or deleted from a function.
-    fn deleted(&self, function: Option<&Function>) {
-        let _ = function;
-    }
+    fn deleted(&self, function: Option<&Function>) {}
 
     /// Called before a forward call.
-    fn forward_preprocess(&self, call: &FunctionCall) {
-        let _ = call;
-    }
+    fn forward_preprocess(&self, call: &FunctionCall) {}
 
     /// Called after a forward call.
-    fn forward_postprocess(&self, call: &FunctionCall, ended: Ended) {
-        let _ = (call, ended);
-    }
+    fn forward_postprocess(&self, call: &FunctionCall, ended: Ended) {}
 
     /// Called before a backward call.
-    fn backward_preprocess(&self, call: &FunctionCall) {
-        let _ = call;
-    }
+    fn backward_preprocess(&self, call: &FunctionCall) {}
 
     /// Called after a backward call.
-    fn backward_postprocess(&self, call: &FunctionCall, ended: Ended) {
-        let _ = (call, ended);
-    }
+    fn backward_postprocess(&self, call: &FunctionCall, ended: Ended) {}
 
     /// Called before a call in a custom phase.
-    fn phase_preprocess(&self, call: &FunctionCall) {
-        let _ = call;
-    }
+    fn phase_preprocess(&self, call: &FunctionCall) {}
 
     /// Called after a call in a custom phase.
-    fn phase_postprocess(&self, call: &FunctionCall, ended: Ended) {
-        let _ = (call, ended);
-    }
+    fn phase_postprocess(&self, call: &FunctionCall, ended: Ended) {}
 }
 
 /// One call of a function.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{FunctionHook, FunctionHookError};
+use crate::threads::FlagSet;
 
 /// A hook that is registered for a thread or added to a function.
 pub(super) struct Registration {
@@ -36,6 +37,7 @@ impl Registration {
 
 thread_local! {
     static THREAD_HOOKS: RefCell<Hooks> = const { RefCell::new(Vec::new()) };
+    /// Whether this thread runs a callback: functions that it calls run no hooks.
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -103,26 +105,9 @@ pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
 
 // ---- calling them ----
 
-/// Marks this thread as inside a callback until it is dropped: functions that it calls run no hooks.
-struct InCallback {
-    before: bool,
-}
-
-impl InCallback {
-    fn enter() -> Self {
-        Self { before: IN_CALLBACK.replace(true) }
-    }
-}
-
-impl Drop for InCallback {
-    fn drop(&mut self) {
-        IN_CALLBACK.set(self.before);
-    }
-}
-
 /// Runs a callback of one hook; a panic reaches the caller.
 pub(super) fn tell(registration: &Registration, callback: impl FnOnce(&dyn FunctionHook)) {
-    let _in_callback = InCallback::enter();
+    let _in_callback = FlagSet::of(&IN_CALLBACK);
     callback(&*registration.hook);
 }
 

@@ -43,6 +43,7 @@ use vramscope_basics::lock;
 /// - Threads and devices are counted separately.
 /// - Stacks are captured as addresses and resolved when a report is made. Frames of this profiler are left out, and by default frames of
 ///   the standard library too.
+#[derive(Default)]
 pub struct LineProfileHook {
     max_depth: usize,
     stacks: Stacks,
@@ -56,23 +57,10 @@ pub struct LineProfileHook {
 /// The number of a thread.
 type Thread = u64;
 
-impl Default for LineProfileHook {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl LineProfileHook {
     /// Creates a profile of native stacks.
     pub fn new() -> Self {
-        Self {
-            max_depth: 0,
-            stacks: Stacks::All,
-            store: StackStore::default(),
-            profile: Mutex::default(),
-            acquired: Mutex::default(),
-            num_acquired: AtomicUsize::new(0),
-        }
+        Self::default()
     }
 
     /// Creates a profile of the stacks from `source`; with [`Stacks::All`], of native stacks too.

@@ -78,6 +78,7 @@ struct Root {
     ends_early: Option<Value>,
 }
 
+#[derive(Default)]
 pub(super) struct Assembler {
     trace: Trace,
     notices: Notices,
@@ -108,8 +109,24 @@ pub(super) struct Assembler {
     most_memory: u64,
 }
 
-/// A converted value, or the message about a wrong or missing key.
-type Field<T> = Result<T, String>;
+/// Why a record was not converted.
+enum Unread {
+    Full(TableFull),
+    /// A key is wrong or missing.
+    Wrong(String),
+}
+
+impl From<TableFull> for Unread {
+    fn from(full: TableFull) -> Self {
+        Self::Full(full)
+    }
+}
+
+impl<S: Into<String>> From<S> for Unread {
+    fn from(what: S) -> Self {
+        Self::Wrong(what.into())
+    }
+}
 
 /// Meaning of a closed dictionary.
 pub(super) enum EntryOrRecord {
@@ -129,29 +146,7 @@ impl Assembler {
         for action in Action::KNOWN {
             trace.strings.intern(action.name())?;
         }
-        Ok(Self {
-            most_memory,
-            trace,
-            notices: Notices::default(),
-            events: Events::default(),
-            blocks: Vec::new(),
-            segments: Vec::new(),
-            annotations: Vec::new(),
-            histories: Vec::new(),
-            settings: Vec::new(),
-            divisions: Vec::new(),
-            pools: Vec::new(),
-            pool_index: BTreeMap::new(),
-            roots: Vec::new(),
-            elements: Vec::new(),
-            list_ends: Vec::new(),
-            list_problems: BTreeMap::new(),
-            string_lists: BTreeMap::new(),
-            problems: Vec::new(),
-            last_tags: None,
-            is_paddle: false,
-            names_primitives: false,
-        })
+        Ok(Self { most_memory, trace, ..Self::default() })
     }
 
     pub(super) fn notices(&mut self) -> &mut Notices {
@@ -224,9 +219,9 @@ impl Assembler {
         at: Option<u64>,
     ) -> Result<EntryOrRecord, TableFull> {
         Ok(match items.as_chunks::<2>().0 {
-            pairs @ [[key, _], ..] if known(*key) == Some(ACTION) => match self.event(pairs)? {
+            pairs @ [[key, _], ..] if known(*key) == Some(ACTION) => match self.event(pairs) {
                 Ok(event) => EntryOrRecord::Entry(event),
-                Err(what) => EntryOrRecord::Record(self.bad(Problem { at, what })),
+                Err(why) => EntryOrRecord::Record(self.bad(at, why)?),
             },
             _ => EntryOrRecord::Record(self.record(items, at)?),
         })
@@ -237,15 +232,15 @@ impl Assembler {
         let (pairs, _) = items.as_chunks::<2>();
         for (i, &[key, _]) in pairs.iter().enumerate() {
             let record = match known(key) {
-                Some(ACTION) => self.event(pairs)?.map(|first| Value::Events { first, len: 1 }),
-                Some(FILENAME) => self.frame(pairs)?,
-                Some(STATE) => self.block(pairs)?,
-                Some(BLOCKS | TOTAL_SIZE) => self.segment(pairs, at)?,
-                Some(STAGE) => self.annotation(pairs)?,
-                Some(REAL_SIZE) => self.history(pairs)?,
-                Some(SEGMENTS | DEVICE_TRACES) => self.root(pairs)?,
+                Some(ACTION) => self.event(pairs).map(|first| Value::Events { first, len: 1 }),
+                Some(FILENAME) => self.frame(pairs),
+                Some(STATE) => self.block(pairs),
+                Some(BLOCKS | TOTAL_SIZE) => self.segment(pairs, at),
+                Some(STAGE) => self.annotation(pairs),
+                Some(REAL_SIZE) => self.history(pairs),
+                Some(SEGMENTS | DEVICE_TRACES) => self.root(pairs),
                 Some(CONF | CONF_HIP | CONF_ANY | CONF_NPU | MAX_SPLIT_SIZE | EXPANDABLE_SEGMENTS) => {
-                    self.settings(pairs)?
+                    self.settings(pairs)
                 }
                 None if i == 0 => match self.power_of_two_divisions(pairs)? {
                     Some(value) => return Ok(value),
@@ -253,23 +248,26 @@ impl Assembler {
                 },
                 _ => continue,
             };
-            return Ok(match record {
-                Ok(value) => value,
-                Err(what) => self.bad(Problem { at, what }),
-            });
+            return record.or_else(|why| self.bad(at, why));
         }
         Ok(Value::Opaque)
     }
 
-    fn bad(&mut self, problem: Problem) -> Value {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(problem);
+    /// Keeps the problem of a wrong record.
+    fn bad(&mut self, at: Option<u64>, why: Unread) -> Result<Value, TableFull> {
+        match why {
+            Unread::Full(full) => return Err(full),
+            Unread::Wrong(what) if self.problems.len() < MOST_PROBLEMS => {
+                self.problems.push(Problem { at, what });
+            }
+            Unread::Wrong(_) => {}
         }
-        Value::Bad((self.problems.len() - 1) as u32)
+        Ok(Value::Bad((self.problems.len() - 1) as u32))
     }
 
-    fn unknown_key(&mut self, record: RecordKind, key: Value) {
+    fn unknown_key(&mut self, record: RecordKind, key: Value) -> Option<()> {
         self.notices.unknown_key(record, key_name(&self.trace, key));
+        Some(())
     }
 
     fn list_items(&self, id: u32) -> &[Value] {

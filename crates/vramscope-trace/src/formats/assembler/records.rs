@@ -1,7 +1,7 @@
 //! The records of a snapshot, recognized by the keys of a dictionary.
 
 use super::value::{address, as_bool, as_float, as_string, known, optional, set, signed, unsigned, wrapped};
-use super::{Assembler, Field, History, RawBlock, RawSegment, RawSettings, Root, Value, index32, key_name};
+use super::{Assembler, History, RawBlock, RawSegment, RawSettings, Root, Unread, Value, index32, key_name};
 use crate::annotations::{Annotation, Stage};
 use crate::devices::DeviceKind;
 use crate::end_state::{Block, BlockState, Segment, SegmentKind};
@@ -16,7 +16,7 @@ use crate::stacks::{Frame, FxNode};
 
 impl Assembler {
     /// Adds a trace entry. Returns its event index.
-    pub(super) fn event(&mut self, pairs: &[[Value; 2]]) -> Result<Field<u32>, TableFull> {
+    pub(super) fn event(&mut self, pairs: &[[Value; 2]]) -> Result<u32, Unread> {
         let mut action = None;
         let (mut addr, mut device_free, mut size) = (None, None, None);
         let mut time_us = None;
@@ -41,24 +41,15 @@ impl Assembler {
                     stack = Some(id);
                     Some(())
                 }
-                Some(FRAMES) => match self.as_stack(v)? {
-                    Ok(s) => {
-                        stack = s;
-                        Some(())
-                    }
-                    Err(what) => return Ok(Err(what)),
-                },
+                Some(FRAMES) => self.stack(&mut stack, v)?,
                 Some(FORWARD_FRAMES) => self.string_list(&mut tags.forward_frames, v)?,
-                _ => {
-                    self.unknown_key(RecordKind::TraceEntry, key);
-                    Some(())
-                }
+                _ => self.unknown_key(RecordKind::TraceEntry, key),
             };
             if field.is_none() {
-                return Ok(Err(self.wrong("trace entry", key, v)));
+                return Err(self.wrong("trace entry", key, v).into());
             }
         }
-        let Some(name) = action else { return Ok(Err("trace entry without `action`".to_owned())) };
+        let Some(name) = action else { return Err("trace entry without `action`".into()) };
         if let Some(op_name) = op_name {
             self.is_paddle = true;
             let is_named = !self.trace.strings.get(op_name).is_empty();
@@ -76,14 +67,14 @@ impl Assembler {
             Action::Oom | Action::Snapshot | Action::UserDefined | Action::Annotate | Action::Unknown
         );
         if device_free.is_some() && !matches!(action, Action::Oom | Action::Unknown) {
-            return Ok(Err(format!("`{}` with `device_free`", action.name())));
+            return Err(format!("`{}` with `device_free`", action.name()).into());
         }
         let address_or_free = if action == Action::Oom { device_free.or(addr) } else { addr };
         if needs_numbers && address_or_free.is_none() {
-            return Ok(Err(format!("`{}` without `addr`", action.name())));
+            return Err(format!("`{}` without `addr`", action.name()).into());
         }
         if (needs_numbers || action == Action::Oom) && size.is_none() {
-            return Ok(Err(format!("`{}` without `size`", action.name())));
+            return Err(format!("`{}` without `size`", action.name()).into());
         }
         let tags = match self.last_tags {
             Some((last, id)) if last == tags => id,
@@ -102,10 +93,10 @@ impl Assembler {
             stack,
             tags,
         });
-        Ok(Ok(first))
+        Ok(first)
     }
 
-    pub(super) fn frame(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    pub(super) fn frame(&mut self, pairs: &[[Value; 2]]) -> Result<Value, Unread> {
         let (mut name, mut filename, mut line) = (None, None, 0);
         let mut fx = FxNode::default();
         for &[key, v] in pairs {
@@ -118,22 +109,19 @@ impl Assembler {
                 Some(FX_NODE_NAME) => optional(&mut fx.name, v, as_string),
                 Some(FX_NODE_TARGET) => optional(&mut fx.target, v, as_string),
                 Some(FX_ORIGINAL_TRACE) => optional(&mut fx.original_trace, v, as_string),
-                _ => {
-                    self.unknown_key(RecordKind::Frame, key);
-                    Some(())
-                }
+                _ => self.unknown_key(RecordKind::Frame, key),
             };
             if field.is_none() {
-                return Ok(Err(self.wrong("frame", key, v)));
+                return Err(self.wrong("frame", key, v).into());
             }
         }
         let (Some(name), Some(filename)) = (name, filename) else {
-            return Ok(Err("frame without `name` or `filename`".to_owned()));
+            return Err("frame without `name` or `filename`".into());
         };
-        Ok(Ok(Value::Frame(self.trace.frames.intern(Frame { name, filename, line, fx })?)))
+        Ok(Value::Frame(self.trace.frames.intern(Frame { name, filename, line, fx })?))
     }
 
-    pub(super) fn block(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    pub(super) fn block(&mut self, pairs: &[[Value; 2]]) -> Result<Value, Unread> {
         let (mut address, mut size, mut requested_size, mut state) = (None, None, None, None);
         let (mut stack, mut forward_frames, mut user_metadata, mut history) = (None, None, None, None);
         for &[key, v] in pairs {
@@ -142,44 +130,31 @@ impl Assembler {
                 Some(SIZE) => set(&mut size, unsigned(v)),
                 Some(REQUESTED_SIZE) => set(&mut requested_size, unsigned(v)),
                 Some(STATE) => set(&mut state, self.as_state(v)),
-                Some(FRAMES) => match self.as_stack(v)? {
-                    Ok(s) => {
-                        stack = s;
-                        Some(())
-                    }
-                    Err(what) => return Ok(Err(what)),
-                },
+                Some(FRAMES) => self.stack(&mut stack, v)?,
                 Some(FORWARD_FRAMES) => self.string_list(&mut forward_frames, v)?,
                 Some(USER_METADATA) => optional(&mut user_metadata, v, as_string),
                 Some(HISTORY) => {
                     history = self.newest_history(v);
                     Some(())
                 }
-                _ => {
-                    self.unknown_key(RecordKind::Block, key);
-                    Some(())
-                }
+                _ => self.unknown_key(RecordKind::Block, key),
             };
             if field.is_none() {
-                return Ok(Err(self.wrong("block", key, v)));
+                return Err(self.wrong("block", key, v).into());
             }
         }
         let (Some(size), Some(state)) = (size, state) else {
-            return Ok(Err("block without `size` or `state`".to_owned()));
+            return Err("block without `size` or `state`".into());
         };
         let requested_size = requested_size.or(history.and_then(|h| h.real_size)).unwrap_or(size);
         let stack = stack.or(history.and_then(|h| h.stack));
         let id = index32(self.blocks.len(), "block")?;
         let block = Block { address: 0, size, requested_size, state, stack, forward_frames, user_metadata };
         self.blocks.push(RawBlock { address, block, used: false });
-        Ok(Ok(Value::Block(id)))
+        Ok(Value::Block(id))
     }
 
-    pub(super) fn segment(
-        &mut self,
-        pairs: &[[Value; 2]],
-        at: Option<u64>,
-    ) -> Result<Field<Value>, TableFull> {
+    pub(super) fn segment(&mut self, pairs: &[[Value; 2]], at: Option<u64>) -> Result<Value, Unread> {
         let mut device = 0;
         let mut blocks = Value::EmptyList;
         let (mut address, mut total_size) = (None, None);
@@ -196,43 +171,34 @@ impl Assembler {
                 Some(SEGMENT_TYPE) => self.as_kind(v).map(|k| segment.kind = k),
                 Some(SEGMENT_POOL_ID) => optional(&mut segment.pool, v, |v| self.as_pool(v)),
                 Some(IS_EXPANDABLE) => optional(&mut segment.is_expandable, v, as_bool),
-                Some(FRAMES) => match self.as_stack(v)? {
-                    Ok(s) => {
-                        segment.stack = s;
-                        Some(())
-                    }
-                    Err(what) => return Ok(Err(what)),
-                },
+                Some(FRAMES) => self.stack(&mut segment.stack, v)?,
                 Some(FORWARD_FRAMES) => self.string_list(&mut segment.forward_frames, v)?,
                 Some(BLOCKS) => {
                     blocks = v;
                     Some(())
                 }
-                _ => {
-                    self.unknown_key(RecordKind::Segment, key);
-                    Some(())
-                }
+                _ => self.unknown_key(RecordKind::Segment, key),
             };
             if field.is_none() {
-                return Ok(Err(self.wrong("segment", key, v)));
+                return Err(self.wrong("segment", key, v).into());
             }
         }
         // A profile converted to a snapshot numbers its segments but may leave out the address.
         segment.address = address.unwrap_or(0);
-        let Some(total_size) = total_size else { return Ok(Err("segment without `total_size`".to_owned())) };
+        let Some(total_size) = total_size else { return Err("segment without `total_size`".into()) };
         segment.total_size = total_size;
         if segment.address.checked_add(total_size).is_none() {
-            return Ok(Err("segment that ends beyond the last address".to_owned()));
+            return Err("segment that ends beyond the last address".into());
         }
         if !DEVICES.contains(&device) {
-            return Ok(Err(format!("segment of device {device}, which no machine has")));
+            return Err(format!("segment of device {device}, which no machine has").into());
         }
         let id = index32(self.segments.len(), "segment")?;
         self.segments.push(RawSegment { device, segment, blocks, at, used: false });
-        Ok(Ok(Value::Segment(id)))
+        Ok(Value::Segment(id))
     }
 
-    pub(super) fn annotation(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    pub(super) fn annotation(&mut self, pairs: &[[Value; 2]]) -> Result<Value, Unread> {
         let (mut stage, mut name, mut device, mut time_us) = (None, None, -1, None);
         for &[key, v] in pairs {
             let field = match known(key) {
@@ -240,39 +206,43 @@ impl Assembler {
                 Some(NAME) => set(&mut name, as_string(v)),
                 Some(DEVICE) => signed(v).map(|d| device = d),
                 Some(TIME_US) => optional(&mut time_us, v, signed),
-                _ => {
-                    self.unknown_key(RecordKind::Annotation, key);
-                    Some(())
-                }
+                _ => self.unknown_key(RecordKind::Annotation, key),
             };
             if field.is_none() {
-                return Ok(Err(self.wrong("annotation", key, v)));
+                return Err(self.wrong("annotation", key, v).into());
             }
         }
         let (Some(stage), Some(name)) = (stage, name) else {
-            return Ok(Err("annotation without `stage` or `name`".to_owned()));
+            return Err("annotation without `stage` or `name`".into());
         };
         let id = index32(self.annotations.len(), "annotation")?;
         self.annotations.push(Annotation { stage, name, device, time_us });
-        Ok(Ok(Value::Annotation(id)))
+        Ok(Value::Annotation(id))
     }
 
-    pub(super) fn history(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    pub(super) fn history(&mut self, pairs: &[[Value; 2]]) -> Result<Value, Unread> {
         let mut history = History { real_size: None, stack: None };
         for &[key, v] in pairs {
             match known(key) {
                 Some(REAL_SIZE) => history.real_size = unsigned(v),
-                Some(FRAMES) => history.stack = self.as_stack(v)?.ok().flatten(),
+                Some(FRAMES) => match self.stack(&mut history.stack, v) {
+                    Err(Unread::Wrong(_)) => history.stack = None,
+                    read => {
+                        read?;
+                    }
+                },
                 Some(ADDR | CPP_FRAMES) => {}
-                _ => self.unknown_key(RecordKind::HistoryEntry, key),
+                _ => {
+                    self.unknown_key(RecordKind::HistoryEntry, key);
+                }
             }
         }
         let id = index32(self.histories.len(), "history")?;
         self.histories.push(history);
-        Ok(Ok(Value::History(id)))
+        Ok(Value::History(id))
     }
 
-    pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    pub(super) fn settings(&mut self, pairs: &[[Value; 2]]) -> Result<Value, Unread> {
         let mut recorded = TorchSettings::default();
         let (mut conf_text, mut kind) = (None, None);
         for &[key, v] in pairs {
@@ -286,20 +256,17 @@ impl Assembler {
                     matches!(v, Value::None)
                         || self.as_setting(setting.kind, v).is_some_and(|v| setting.set(&mut recorded, v))
                 }
-                (_, None) => {
-                    self.unknown_key(RecordKind::AllocatorSettings, key);
-                    true
-                }
+                (_, None) => self.unknown_key(RecordKind::AllocatorSettings, key).is_some(),
             };
             if !is_read {
-                return Ok(Err(self.wrong("settings", key, v)));
+                return Err(self.wrong("settings", key, v).into());
             }
         }
         let id = index32(self.settings.len(), "settings")?;
         // Releases that rename CUDA's key still record its settings; XPU's allocator has no such setting.
         let kind = kind.filter(|&kind| kind != DeviceKind::Xpu || recorded.max_split_size.is_none());
         self.settings.push(RawSettings { recorded, conf_text, kind });
-        Ok(Ok(Value::Settings(id)))
+        Ok(Value::Settings(id))
     }
 
     /// Converts a value to a setting's type.
@@ -338,7 +305,7 @@ impl Assembler {
         Ok(Some(Value::Divisions(id)))
     }
 
-    pub(super) fn root(&mut self, pairs: &[[Value; 2]]) -> Result<Field<Value>, TableFull> {
+    pub(super) fn root(&mut self, pairs: &[[Value; 2]]) -> Result<Value, Unread> {
         let mut root = Root::default();
         for &[key, v] in pairs {
             match known(key) {
@@ -354,27 +321,31 @@ impl Assembler {
                 Some(START_BLOCKS) => root.start_blocks = Some(v),
                 Some(MISSING_EVENTS) => root.missing_events = Some(v),
                 Some(ENDS_EARLY) => root.ends_early = Some(v),
-                _ => self.unknown_key(RecordKind::Snapshot, key),
+                _ => {
+                    self.unknown_key(RecordKind::Snapshot, key);
+                }
             }
         }
         let id = index32(self.roots.len(), "snapshot")?;
         self.roots.push(root);
-        Ok(Ok(Value::Root(id)))
+        Ok(Value::Root(id))
     }
 
     // Conversions of a value to the type of its key; `None` for any other type.
 
-    fn as_stack(&mut self, v: Value) -> Result<Field<Option<StackId>>, TableFull> {
-        Ok(match v {
-            Value::None => Ok(None),
-            Value::Stack(id) => Ok(Some(id)),
-            Value::EmptyList => Ok(Some(self.trace.stacks.intern(&[])?)),
-            Value::List(id) => Err(match self.list_problems.get(&id) {
-                Some(&p) => self.problems[p as usize].what.clone(),
-                None => "`frames` holds something that is not a frame".to_owned(),
-            }),
-            _ => Err("`frames` is not a list of frames".to_owned()),
-        })
+    /// Sets or clears a stack.
+    fn stack(&mut self, slot: &mut Option<StackId>, v: Value) -> Result<Option<()>, Unread> {
+        *slot = match v {
+            Value::None => None,
+            Value::Stack(id) => Some(id),
+            Value::EmptyList => Some(self.trace.stacks.intern(&[])?),
+            Value::List(id) => match self.list_problems.get(&id) {
+                Some(&p) => return Err(Unread::Wrong(self.problems[p as usize].what.clone())),
+                None => return Err("`frames` holds something that is not a frame".into()),
+            },
+            _ => return Err("`frames` is not a list of frames".into()),
+        };
+        Ok(Some(()))
     }
 
     /// Sets or clears a list of strings. `None` if the value is neither a list of strings nor `None`.
@@ -419,19 +390,13 @@ impl Assembler {
     }
 
     fn as_kind(&self, v: Value) -> Option<SegmentKind> {
-        Some(match self.trace.strings.get(as_string(v)?) {
-            "small" => SegmentKind::Small,
-            "large" => SegmentKind::Large,
-            _ => SegmentKind::Unknown,
-        })
+        let name = self.trace.strings.get(as_string(v)?);
+        Some(SegmentKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap_or(SegmentKind::Unknown))
     }
 
     fn as_stage(&self, v: Value) -> Option<Stage> {
-        match self.trace.strings.get(as_string(v)?) {
-            "START" => Some(Stage::Start),
-            "END" => Some(Stage::End),
-            _ => None,
-        }
+        let name = self.trace.strings.get(as_string(v)?);
+        Stage::ALL.into_iter().find(|stage| stage.name() == name)
     }
 
     fn newest_history(&self, v: Value) -> Option<History> {

@@ -46,6 +46,7 @@ const FREE_FRAMES: u64 = 1 << 20;
 const LONGEST_NAME: usize = 64 << 10;
 
 /// A trace that grows row by row.
+#[derive(Default)]
 struct Builder {
     trace: Trace,
     notices: Notices,
@@ -62,16 +63,7 @@ struct Builder {
 impl Builder {
     /// Creates a builder whose records may take about `most_memory` bytes of memory.
     fn new(most_memory: u64) -> Self {
-        Self {
-            trace: Trace::default(),
-            notices: Notices::default(),
-            devices: BTreeMap::new(),
-            places: 0,
-            counted: BTreeMap::new(),
-            events: 0,
-            most_memory,
-            last_tags: None,
-        }
+        Self { most_memory, ..Self::default() }
     }
 
     fn string(&mut self, text: &str) -> Result<StringId, TableFull> {

@@ -36,22 +36,8 @@ pub(super) mod version1 {
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     let actions = Action::KNOWN.into_iter().map(Action::name);
     let states = version1::STATES.into_iter().map(BlockState::name);
-    actions.chain(version1::KINDS.map(of_kind)).chain(states).chain(version1::STAGES.map(of_stage))
-}
-
-pub(super) fn of_kind(kind: SegmentKind) -> &'static str {
-    match kind {
-        SegmentKind::Small => "small",
-        SegmentKind::Large => "large",
-        SegmentKind::Unknown => "unknown",
-    }
-}
-
-pub(super) fn of_stage(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Start => "START",
-        Stage::End => "END",
-    }
+    let kinds = version1::KINDS.map(SegmentKind::name);
+    actions.chain(kinds).chain(states).chain(version1::STAGES.map(Stage::name))
 }
 
 pub(super) fn action(name: &str) -> Option<Action> {
@@ -59,7 +45,7 @@ pub(super) fn action(name: &str) -> Option<Action> {
 }
 
 pub(super) fn kind(name: &str) -> Option<SegmentKind> {
-    version1::KINDS.into_iter().find(|&kind| of_kind(kind) == name)
+    SegmentKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 pub(super) fn state(name: &str) -> Option<BlockState> {
@@ -67,5 +53,5 @@ pub(super) fn state(name: &str) -> Option<BlockState> {
 }
 
 pub(super) fn stage(name: &str) -> Option<Stage> {
-    version1::STAGES.into_iter().find(|&stage| of_stage(stage) == name)
+    Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }

@@ -9,8 +9,7 @@ use hashbrown::HashMap;
 use vramscope_files::Target;
 
 use super::opcode::*;
-use crate::annotations::Stage;
-use crate::end_state::{Block, Segment, SegmentKind};
+use crate::end_state::{Block, Segment};
 use crate::events::{Action, PoolId};
 use crate::formats::{DEVICES, LONGEST_STRING, no_such_device};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
@@ -111,23 +110,16 @@ impl<W: Write> Writer<'_, W> {
             })?;
         }
         if trace.ends_early {
-            self.key("ends_early")?;
-            self.bool(true)?;
+            self.field("ends_early", true, Self::bool)?;
         }
-        if let Some(settings) = &trace.settings {
-            self.key("allocator_settings")?;
-            self.settings(settings)?;
-        }
+        self.optional("allocator_settings", trace.settings.as_ref(), Self::settings)?;
         if let Some(annotations) = &trace.annotations {
             self.key("external_annotations")?;
             self.list(annotations, |w, a| {
                 w.open_dict()?;
-                w.key("stage")?;
-                w.literal(if a.stage == Stage::Start { "START" } else { "END" })?;
-                w.key("name")?;
-                w.string(a.name)?;
-                w.key("device")?;
-                w.int(a.device)?;
+                w.field("stage", a.stage.name(), Self::literal)?;
+                w.field("name", a.name, Self::string)?;
+                w.field("device", a.device, Self::int)?;
                 w.optional("time_us", a.time_us, Self::int)?;
                 w.op(SETITEMS)
             })?;
@@ -145,23 +137,14 @@ impl<W: Write> Writer<'_, W> {
 
     fn segment(&mut self, device: &DeviceTrace, s: &Segment) -> io::Result<()> {
         self.open_dict()?;
-        self.key("device")?;
-        self.int(device.device)?;
-        self.key("address")?;
-        self.uint(s.address)?;
-        self.key("total_size")?;
-        self.uint(s.total_size)?;
+        self.field("device", device.device, Self::int)?;
+        self.field("address", s.address, Self::uint)?;
+        self.field("total_size", s.total_size, Self::uint)?;
         self.optional("allocated_size", s.allocated_size, Self::uint)?;
         self.optional("active_size", s.active_size, Self::uint)?;
         self.optional("requested_size", s.requested_size, Self::uint)?;
-        self.key("stream")?;
-        self.uint(s.stream)?;
-        self.key("segment_type")?;
-        self.literal(match s.kind {
-            SegmentKind::Small => "small",
-            SegmentKind::Large => "large",
-            SegmentKind::Unknown => "unknown",
-        })?;
+        self.field("stream", s.stream, Self::uint)?;
+        self.field("segment_type", s.kind.name(), Self::literal)?;
         self.optional("segment_pool_id", s.pool, Self::pool)?;
         self.optional("is_expandable", s.is_expandable, Self::bool)?;
         self.frames(s.stack)?;
@@ -174,14 +157,10 @@ impl<W: Write> Writer<'_, W> {
     fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
         self.list(blocks, |w, b| {
             w.open_dict()?;
-            w.key("address")?;
-            w.uint(b.address)?;
-            w.key("size")?;
-            w.uint(b.size)?;
-            w.key("requested_size")?;
-            w.uint(b.requested_size)?;
-            w.key("state")?;
-            w.literal(b.state.name())?;
+            w.field("address", b.address, Self::uint)?;
+            w.field("size", b.size, Self::uint)?;
+            w.field("requested_size", b.requested_size, Self::uint)?;
+            w.field("state", b.state.name(), Self::literal)?;
             w.frames(b.stack)?;
             w.optional("forward_frames", b.forward_frames, Self::string_list)?;
             w.optional("user_metadata", b.user_metadata, Self::string)?;
@@ -202,10 +181,8 @@ impl<W: Write> Writer<'_, W> {
             }
             w.key(if e.action == Action::Oom { "device_free" } else { "addr" })?;
             w.uint(e.address_or_free)?;
-            w.key("size")?;
-            w.uint(e.size)?;
-            w.key("stream")?;
-            w.uint(tags.stream)?;
+            w.field("size", e.size, Self::uint)?;
+            w.field("stream", tags.stream, Self::uint)?;
             w.optional("time_us", e.time_us, Self::int)?;
             w.optional("compile_context", tags.compile_context, Self::string)?;
             w.optional("user_metadata", tags.user_metadata, Self::string)?;
@@ -220,10 +197,7 @@ impl<W: Write> Writer<'_, W> {
 
     fn settings(&mut self, s: &AllocatorSettings) -> io::Result<()> {
         self.open_dict()?;
-        if let Some(text) = &s.conf_text {
-            self.key(self.trace.kind.conf_key())?;
-            self.text(text)?;
-        }
+        self.optional(self.trace.kind.conf_key(), s.conf_text.as_deref(), Self::text)?;
         for setting in TorchSettings::ALL {
             let (Some(key), Some(value)) = (setting.recorded, setting.get(&s.recorded)) else { continue };
             self.key(key)?;
@@ -256,12 +230,9 @@ impl<W: Write> Writer<'_, W> {
         self.op(EMPTY_DICT)?;
         self.frames[id.index()] = Some(self.memoize()?);
         self.op(MARK)?;
-        self.key("name")?;
-        self.string(frame.name)?;
-        self.key("filename")?;
-        self.string(frame.filename)?;
-        self.key("line")?;
-        self.uint(frame.line.into())?;
+        self.field("name", frame.name, Self::string)?;
+        self.field("filename", frame.filename, Self::string)?;
+        self.field("line", frame.line.into(), Self::uint)?;
         self.optional("fx_node_op", frame.fx.op, Self::string)?;
         self.optional("fx_node_name", frame.fx.name, Self::string)?;
         self.optional("fx_node_target", frame.fx.target, Self::string)?;
@@ -363,6 +334,17 @@ impl<W: Write> Writer<'_, W> {
         self.op(if b { NEWTRUE } else { NEWFALSE })
     }
 
+    /// Writes a key and its value.
+    fn field<T>(
+        &mut self,
+        key: &'static str,
+        value: T,
+        write: impl FnOnce(&mut Self, T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.key(key)?;
+        write(self, value)
+    }
+
     /// Writes a key and its value, if there is a value.
     fn optional<T>(
         &mut self,
@@ -370,9 +352,7 @@ impl<W: Write> Writer<'_, W> {
         value: Option<T>,
         write: impl FnOnce(&mut Self, T) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Some(value) = value else { return Ok(()) };
-        self.key(key)?;
-        write(self, value)
+        value.map_or(Ok(()), |value| self.field(key, value, write))
     }
 
     /// Writes a value, or Python's `None`.

@@ -45,8 +45,14 @@ fn items_of(source: &str) -> Vec<Vec<String>> {
     let mut items = Vec::new();
     // The item of the current body, and the prefix of its public lines.
     let mut owner: Option<(String, &str)> = None;
+    // The macro `named!` defines an enum, which is indented in it.
+    let mut is_named = false;
     for line in source.lines() {
-        if line == "}" {
+        let line = if is_named { line.strip_prefix("    ").unwrap_or(line) } else { line };
+        if line == "named! {" {
+            is_named = true;
+        } else if line == "}" {
+            is_named &= owner.is_some();
             owner = None;
         } else if let Some((_, other_name)) = line.strip_prefix("pub use ").and_then(|r| r.split_once(" as "))
         {

@@ -604,7 +604,8 @@ QUESTIONS = [
     ("replay", {"recording": "r1", "sweep": "max_split_size_mb=32..64", "torch": 2.11}),
     ("holders", {"recording": "r1", "by": "function", "rows": 1}), ("at", {"recording": "r1", "event": 7}),
     ("diff", {"a": "r1", "b": "r2"}), ("replay", {"recording": "r1", "find_capacity": True}),
-    ("leaks", {"recording": "r2"}), ("open", {"path": "/etc/passwd"}),
+    ("leaks", {"recording": "r2"}), ("ask", {"recording": "r1", "ask": {"question": "layout", "moment": 7}}),
+    ("open", {"path": "/etc/passwd"}),
 ]
 
 async def main(command, folder):
@@ -624,7 +625,7 @@ asyncio.run(main(*sys.argv[1:]))
     let output = Command::new(python).args(["-c", SCRIPT]).args(command).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
-    ['open', 'summary', 'holders', 'at', 'diff', 'replay', 'leaks', 'check']
+    ['open', 'summary', 'holders', 'at', 'diff', 'replay', 'leaks', 'check', 'ask']
     open answered
     open answered
     summary answered
@@ -637,6 +638,7 @@ asyncio.run(main(*sys.argv[1:]))
     diff answered
     replay answered
     leaks answered
+    ask answered
     open refused
     ");
 }

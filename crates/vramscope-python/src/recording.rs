@@ -370,7 +370,7 @@ impl Recording {
             CheckRequest { max_peak, max_reserved, max_category, max_growth, no_leaks, no_oom, device };
         let baseline = baseline.map(|old| Arc::clone(&old.0));
         self.json(py, move |open, cancel| {
-            let old = baseline.as_ref().map(|old| &old.session);
+            let old = baseline.as_ref().map(|old| &*old.session);
             Ok(json(&CheckJson::new(&open.session.check(&request, old, cancel)?))?)
         })
     }

@@ -41,6 +41,7 @@ def functions(folder: Path) -> Iterator[tuple[str, Callable[..., Any], dict[str,
     recording = vramscope.read(EXAMPLE, progress=False)
     yield "read", vramscope.read, {"source": EXAMPLE, "progress": False}
     needed = {
+        "Recording.ask": {"question": "names"},
         "Recording.diff": {"other": recording},
         "Recording.table": {"name": "holders"},
         "Recording.export": {"path": folder / "out.folded"},

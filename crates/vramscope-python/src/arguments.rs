@@ -55,6 +55,7 @@ whole_numbers_or_none! {
     device, "device": i64;
     limit_bytes, "size": i64;
     max_expanded, "max_expanded": u64;
+    other_device, "other_device": i64;
     top, "top": usize;
 }
 

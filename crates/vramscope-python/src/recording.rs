@@ -94,7 +94,7 @@ impl Recording {
         question: &str,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
         other: Option<&Self>,
-        #[pyo3(from_py_with = arguments::device)] other_device: Option<i64>,
+        #[pyo3(from_py_with = arguments::other_device)] other_device: Option<i64>,
         arguments: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let asked = arguments.map_or_else(|| Ok(PyDict::new(py)), PyDictMethods::copy)?;

@@ -35,7 +35,7 @@ def oom() -> vramscope.Recording:
 def test_questions_of_the_page(oom: vramscope.Recording):
     events = oom.ask("events", first=0, count=3)
     assert {len(column) for column in events.values() if isinstance(column, list)} == {3}
-    live = oom.ask("live", moment=2061, by="line", calls="own", inverted=False, only_found=False)
+    live = oom.ask("live", moment=1000, by="line", calls="own", inverted=False, only_found=False)
     assert live["blocks"] > 0
     both = oom.ask("comparison", other=vramscope.read(EXAMPLES / "leak.pickle"))
     assert both["changes"]

@@ -146,8 +146,3 @@ impl DiffAnswers<'_> {
         self.devices.iter().all(DeviceDiff::is_same) && self.only.a.is_empty() && self.only.b.is_empty()
     }
 }
-
-/// Compiles the README's example with the tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

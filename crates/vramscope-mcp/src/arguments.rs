@@ -8,7 +8,7 @@ use rmcp::model::JsonObject;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use vramscope_report::Shown;
 use vramscope_session::Question;
 
@@ -94,54 +94,56 @@ impl Ask {
     /// The name or an argument is invalid; the error lists the arguments of the question.
     pub(super) fn question(self) -> anyhow::Result<Question> {
         let name = self.ask.get("question").and_then(Value::as_str).unwrap_or_default().to_owned();
-        parsed(self.ask).map_err(|why| match arguments_of(&name) {
-            Some(arguments) => anyhow!("{why}; arguments of {name}: {arguments}"),
+        parsed(self.ask).map_err(|why| match questions().into_iter().find(|known| known.name == name) {
+            Some(known) => anyhow!("{why}; arguments of {name}: {}", known.arguments),
             None => why,
         })
     }
 }
 
-/// The questions in their schema, each with its name.
-fn questions() -> Vec<(String, Value)> {
-    let schema = Value::from(schema_for!(Question));
-    let all = schema["oneOf"].as_array().cloned().unwrap_or_default();
-    let named = all.into_iter().filter_map(|mut question| {
-        let name = question["properties"]["question"]["const"].as_str()?.to_owned();
-        // A query of its own type is a reference to its definition.
-        if let Some(reference) = question["$ref"].as_str() {
-            let properties = schema.pointer(reference.trim_start_matches('#'));
-            question["arguments"] = properties.cloned().unwrap_or_default();
-        } else {
-            question["arguments"] = question.clone();
-        }
-        Some((name, question))
-    });
-    named.collect()
+/// A question, from its schema.
+struct KnownQuestion {
+    name: String,
+    description: String,
+    /// The names of its arguments; those in parentheses may be left out.
+    arguments: String,
 }
 
-/// The names of the arguments of a question; those in parentheses may be left out.
-fn arguments_of(name: &str) -> Option<String> {
-    let (_, question) = questions().into_iter().find(|(known, _)| known == name)?;
-    let arguments = &question["arguments"];
-    let required: Vec<&str> = arguments["required"].as_array()?.iter().filter_map(Value::as_str).collect();
-    let names = arguments["properties"].as_object()?.keys().filter(|name| *name != "question");
+/// All questions.
+fn questions() -> Vec<KnownQuestion> {
+    let schema = Value::from(schema_for!(Question));
+    let known = |question: &Value| {
+        let name = question["properties"]["question"]["const"].as_str()?.to_owned();
+        let description = question["description"].as_str().unwrap_or_default().to_owned();
+        // A query of its own type is a reference to its definition.
+        let definition = question["$ref"].as_str().and_then(|at| schema.pointer(at.trim_start_matches('#')));
+        let arguments = arguments(definition.unwrap_or(question));
+        Some(KnownQuestion { name, description, arguments })
+    };
+    schema["oneOf"].as_array().into_iter().flatten().filter_map(known).collect()
+}
+
+/// The names of the arguments in a schema; those in parentheses may be left out.
+fn arguments(schema: &Value) -> String {
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let names = schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys());
     let listed: Vec<String> = names
-        .map(|name| if required.contains(&name.as_str()) { name.clone() } else { format!("({name})") })
+        .filter(|name| *name != "question")
+        .map(|name| if required.contains(&json!(name)) { name.clone() } else { format!("({name})") })
         .collect();
-    Some(if listed.is_empty() { "none".to_owned() } else { listed.join(", ") })
+    if listed.is_empty() { "none".to_owned() } else { listed.join(", ") }
 }
 
 /// A short schema: the schema of all questions is too long for a list of tools.
 fn questions_schema(_: &mut SchemaGenerator) -> Schema {
-    let lines = questions().into_iter().map(|(name, question)| {
-        let arguments = arguments_of(&name).unwrap_or_default();
-        format!("{name}: {} Arguments: {arguments}.", question["description"].as_str().unwrap_or_default())
-    });
-    let names: Vec<String> = questions().into_iter().map(|(name, _)| name).collect();
+    let known = questions();
+    let line = |of: &KnownQuestion| format!("{}: {} Arguments: {}.", of.name, of.description, of.arguments);
+    let lines: Vec<String> = known.iter().map(line).collect();
+    let names: Vec<String> = known.into_iter().map(|of| of.name).collect();
     json_schema!({
         "type": "object",
         "required": ["question"],
-        "properties": { "question": { "enum": names, "description": lines.collect::<Vec<_>>().join("\n") } },
+        "properties": { "question": { "enum": names, "description": lines.join("\n") } },
     })
 }
 

@@ -240,12 +240,13 @@ impl Desk {
     /// Answers a question of the page.
     fn ask_page(&self, (asked, ask): (Asked, Ask), work: &Work) -> anyhow::Result<Bounded> {
         let limits = Limits::new(asked.top, None)?;
+        let question = ask.question()?;
         let open = self.recordings.get(&asked.recording)?;
         let other = asked.other.as_deref().map(|handle| self.recordings.get(handle)).transpose()?;
         let prepared = open.prepared(work).map_err(open.about())?;
         let other = other.as_ref().map(|other| other.prepared(work).map_err(other.about())).transpose()?;
-        let position = prepared.position(asked.device).map_err(open.about())?;
-        let value = ask.question()?.json(prepared, position, other, work.cancel()).map_err(open.about())?;
+        let position = open.session.used_position(asked.device).map_err(open.about())?;
+        let value = question.json(prepared, position, other, work.cancel()).map_err(open.about())?;
         let answer = PageAnswer { recording: &open.handle, answer: value };
         bounded(
             &answer,

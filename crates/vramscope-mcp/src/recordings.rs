@@ -165,11 +165,12 @@ impl Recordings {
     }
 }
 
-/// Approximate memory of a trace and of the histories of its devices in bytes. Histories are computed on demand, but count in full.
+/// Approximate memory of a trace, and of the histories of its devices and what the page's questions need, in bytes. Both are computed on
+/// demand, but count in full.
 fn memory(trace: &Trace) -> u64 {
     let of = |count: usize, each: usize| (count as u64).saturating_mul(each as u64);
     let devices = trace.devices.iter().map(|device| {
-        of(device.events.len(), Events::BYTES_PER_EVENT + EVENT_IN_HISTORY)
+        of(device.events.len(), Events::BYTES_PER_EVENT + EVENT_IN_HISTORY + EVENT_IN_QUESTIONS)
             + of(device.blocks.len(), size_of::<Block>() + size_of::<RecordedAllocation>())
             + of(device.segments.len(), size_of::<Segment>())
     });
@@ -178,6 +179,9 @@ fn memory(trace: &Trace) -> u64 {
 
 /// Bytes per event in a history: half of an allocation, and an index.
 const EVENT_IN_HISTORY: usize = size_of::<RecordedAllocation>() / 2 + size_of::<u64>();
+
+/// Bytes per event of what the page's questions need: timelines, tags, categories. Measured: 56 in a recording of 700,000 events.
+const EVENT_IN_QUESTIONS: usize = 64;
 
 #[cfg(test)]
 mod tests {

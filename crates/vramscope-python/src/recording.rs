@@ -101,17 +101,18 @@ impl Recording {
         asked.set_item("question", question)?;
         let other = other.map(|other| Arc::clone(&other.0));
         if let Some(other) = &other {
-            let position = other.prepared(&Cancel::default());
-            let position = position.and_then(|open| Ok(open.position(other_device)?));
-            asked.set_item("other_device", position.map_err(|e| e.raised(other.session.name()))?)?;
+            let position = other.session.used_position(other_device);
+            let position = position.map_err(|e| Failed::from(e).raised(other.session.name()))?;
+            asked.set_item("other_device", position)?;
             asked.set_item("other_file", 0)?;
         }
         let asked: String = py.import("json")?.call_method1("dumps", (asked,))?.extract()?;
         let question = Question::of_json(asked.as_bytes()).map_err(|e| self.raised(e))?;
         self.json(py, move |open, cancel| {
+            let position = open.session.used_position(device)?;
             let prepared = open.prepared(cancel)?;
             let other = other.as_ref().map(|other| other.prepared(cancel)).transpose()?;
-            Ok(json(&question.json(prepared, prepared.position(device)?, other, cancel)?)?)
+            Ok(json(&question.json(prepared, position, other, cancel)?)?)
         })
     }
 

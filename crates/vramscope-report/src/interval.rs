@@ -22,13 +22,13 @@ use crate::text::page::{Page, TextOptions};
 pub struct IntervalJson {
     file: String,
     format: &'static str,
-    devices: Vec<SpanDeviceJson>,
+    devices: Vec<IntervalDeviceJson>,
 }
 
 /// The allocations and frees of the events on one device.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntervalDevice"))]
-struct SpanDeviceJson {
+struct IntervalDeviceJson {
     device: i64,
     first_event: usize,
     last_event: usize,
@@ -117,15 +117,15 @@ impl IntervalJson {
         Self {
             file: answers.file.to_owned(),
             format: answers.recording.format.name(),
-            devices: answers.devices.iter().map(|d| builder.span(d)).collect(),
+            devices: answers.devices.iter().map(|d| builder.interval(d)).collect(),
         }
     }
 }
 
 impl Builder<'_> {
-    fn span(&self, s: &IntervalSummary) -> SpanDeviceJson {
+    fn interval(&self, s: &IntervalSummary) -> IntervalDeviceJson {
         let all = &s.totals.all;
-        SpanDeviceJson {
+        IntervalDeviceJson {
             device: s.device,
             first_event: s.part.from.index(),
             last_event: s.part.to.index().saturating_sub(1),
@@ -168,13 +168,13 @@ pub fn interval_report(answers: &IntervalAnswers<'_>, options: TextOptions) -> S
     let all = answers.devices.iter().map(|d| d.events).sum();
     page.file(answers.file, answers.recording, all, answers.devices.len());
     for device in &answers.devices {
-        page.span(answers, device);
+        page.interval(answers, device);
     }
     page.out
 }
 
 impl Page<'_> {
-    fn span(&mut self, answers: &IntervalAnswers<'_>, s: &IntervalSummary) {
+    fn interval(&mut self, answers: &IntervalAnswers<'_>, s: &IntervalSummary) {
         if answers.devices.len() > 1 {
             let rule = "─".repeat(self.options.width.saturating_sub(12).min(60));
             let name = self.names.device(s.device);

@@ -137,6 +137,18 @@ impl Session {
         }
     }
 
+    /// The position among the used devices of the requested device, or of the only used one. Questions of the page name a device so.
+    ///
+    /// # Errors
+    /// Those of [`device`](Self::device), and the device was not used.
+    pub fn used_position(&self, asked: Option<i64>) -> Result<usize> {
+        let device = self.device(asked)?;
+        let position = self.used_devices(None)?.into_iter().position(|used| used == device);
+        position.ok_or_else(|| {
+            SessionError::Missing(format!("recorded nothing on device {}", self.number(device)))
+        })
+    }
+
     /// Checks that one of the devices has an event with this index.
     ///
     /// # Errors

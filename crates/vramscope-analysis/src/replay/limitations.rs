@@ -20,7 +20,7 @@ pub enum ReplayLimitation {
     OtherAllocator,
     /// The oldest events were probably dropped; they are not replayed.
     Overflowed,
-    /// Events of this kind were left out. Their content is inferred, and the reason for a first_difference from the recording is
+    /// Events of this kind were left out. Their content is inferred, and the reason for a difference from the recording is
     /// unknown.
     Skipped(Action),
     /// No segment event was recorded, and it is unknown whether they were left out.

@@ -126,7 +126,7 @@ impl<'h> Replay<'h> {
     }
 
     /// Returns the interpretation that reproduces most of the recording. Requests are reinterpreted, starting with the last one
-    /// before the first_difference, as long as the replay then gets further. `program` is the likely interpretation.
+    /// before the first difference, as long as the replay then gets further. `program` is the likely interpretation.
     fn reproducing(
         history: &'h History,
         policy: &Policy,

@@ -266,11 +266,11 @@ impl ProcessLog {
         let (now, fewest) = self.allocated.entry(device).or_default();
         *now = now.saturating_add(event.size);
         *fewest = (*fewest).min(*now);
+        let taken = Taken { order: self.events, time_us, size, stack };
         if self.keep.is_some() {
             if is_free {
                 self.blocks.remove(&(device, address));
             } else {
-                let taken = Taken { order: self.events, time_us, size, stack };
                 self.blocks.insert((device, address), taken);
             }
         }
@@ -282,7 +282,6 @@ impl ProcessLog {
             }
             None => {}
         }
-        let taken = Taken { order: self.events, time_us, size, stack };
         if is_free {
             let change = self.notes.freed(address);
             self.change(change);

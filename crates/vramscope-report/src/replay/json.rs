@@ -279,7 +279,7 @@ fn device(names: &Names<'_>, builder: &Builder<'_>, d: &DeviceReplay) -> DeviceR
         replayed: ReplayedJson { outcome: outcome(&d.asked.outcome, knows_capacity), oom },
         reproduces_recording: d.reproduced.filter(|_| !d.is_what_if),
         compared_end: d.compared_end,
-        first_divergence: d.first_difference.map(divergence),
+        first_divergence: d.first_difference.map(first_difference),
         exact: d.limitations.is_empty(),
         approximate_because: d.limitations.iter().map(limitation).collect(),
         what_if: d.tried.iter().map(|t| tried(d, t)).collect(),
@@ -362,7 +362,7 @@ fn plan_json(names: &Names<'_>, p: &PlanReplay, knows_capacity: bool) -> PlanJso
     }
 }
 
-fn divergence(d: ReplayDifference) -> ReplayDifferenceJson {
+fn first_difference(d: ReplayDifference) -> ReplayDifferenceJson {
     match d {
         ReplayDifference::Event { event, recorded, replayed } => {
             let side = |h: MemoryEvent| SideJson { what: h.action.name(), address: h.address, bytes: h.size };

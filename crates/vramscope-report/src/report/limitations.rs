@@ -181,7 +181,7 @@ pub(crate) fn limitations(q: &Quality, advice: &Advice) -> Vec<String> {
 
 /// The limitations of a replay's numbers, one sentence each; empty if all are exact. The first list is for the requested settings,
 /// the second for other settings only. `overflowed` if the recording states that its ring buffer dropped events.
-pub(crate) fn replay_doubts(
+pub(crate) fn replay_limitations(
     replay: &DeviceReplay,
     overflowed: bool,
     advice: &Advice,
@@ -207,7 +207,7 @@ pub(crate) fn setting_limitations(limitations: &[ReplayLimitation], advice: &Adv
 /// One limitation of a replay's numbers, in a sentence.
 fn of_replay(limitation: ReplayLimitation, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
     match limitation {
-        ReplayLimitation::Diverges => divergence(d, advice),
+        ReplayLimitation::Diverges => first_difference(d, advice),
         limitation => in_words(limitation, overflowed, advice),
     }
 }
@@ -263,7 +263,7 @@ fn in_words(limitation: ReplayLimitation, overflowed: bool, advice: &Advice) -> 
 }
 
 /// The first difference between replay and recording, in a sentence.
-fn divergence(d: &DeviceReplay, advice: &Advice) -> String {
+fn first_difference(d: &DeviceReplay, advice: &Advice) -> String {
     let happened = |h: Option<MemoryEvent>| match h {
         None => "nothing".to_owned(),
         Some(h) => format!("{} of {} at {:#x}", h.action.name(), bytes(h.size), h.address),
@@ -440,7 +440,7 @@ pub struct ReplayConfidence {
 impl ReplayConfidence {
     /// The limitations of `replay`. `overflowed` if the recording states that its ring buffer dropped events.
     pub fn of(replay: &DeviceReplay, overflowed: bool, advice: &Advice) -> Self {
-        let (of_all, what_if_limitations) = replay_doubts(replay, overflowed, advice);
+        let (of_all, what_if_limitations) = replay_limitations(replay, overflowed, advice);
         let limitations: Vec<String> = unchecked(replay).into_iter().chain(of_all).collect();
         let reproduced = (replay.reproduced == Some(true)).then_some(if replay.compared_end {
             "Under the recorded settings, the replay reproduces every address, every segment event and the layout at the end."

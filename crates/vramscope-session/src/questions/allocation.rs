@@ -33,7 +33,7 @@ pub(crate) struct Allocation<'r> {
     /// The forward pass of this backward allocation, if anomaly mode recorded it: lines of text, outermost call first.
     pub(crate) forward: Vec<&'r str>,
     pub(crate) tags: u32,
-    /// A position in the device's `categories`.
+    /// A position in the device's `purposes`.
     pub(crate) purpose: u8,
     /// A position in `ORIGINS`.
     pub(crate) origin: u8,

@@ -61,7 +61,7 @@ pub(crate) struct Allocations<'r> {
     pub(crate) freed_us: F64s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
-    /// Positions in the device's `categories`.
+    /// Positions in the device's `purposes`.
     pub(crate) purpose: U8s,
     /// Positions in `ORIGINS`.
     pub(crate) origin: U8s,

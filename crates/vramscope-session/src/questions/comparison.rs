@@ -1,12 +1,12 @@
 //! Compares two open recordings.
 
-use crate::{DiffRequest, difference};
 use serde::Serialize;
 use vramscope_analysis::{Both, Cancel, Finding, LineDifference};
 use vramscope_report::changes;
 
 use crate::SessionError;
 use crate::questions::recording::OpenRecording;
+use crate::{DiffRequest, difference};
 
 /// The changes from one recording to another at the peaks of their allocated bytes, in the wording of `vramscope diff`.
 #[derive(Debug, Clone, Serialize)]

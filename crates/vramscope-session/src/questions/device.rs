@@ -60,9 +60,9 @@ pub(crate) struct Device<'r> {
     pub(crate) tag_texts: Vec<&'r str>,
     /// The categories of allocations, which refer to them by position. Null for a long recording before they are computed.
     pub(crate) purposes: Option<&'r [Purpose]>,
-    /// The steps of the program. Null if it does not repeat itself, and while `categories` is null.
+    /// The steps of the program. Null if it does not repeat itself, and while `purposes` is null.
     pub(crate) steps: Option<Steps>,
-    /// The phases of steps. Null if none are known, and while `categories` is null.
+    /// The phases of steps. Null if none are known, and while `purposes` is null.
     pub(crate) phases: Option<Phases>,
     pub(crate) confidence: Confidence,
 }

@@ -44,7 +44,7 @@ pub(crate) struct LayoutBlocks {
     pub(crate) pending: U8s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
-    /// Positions in the device's `categories`.
+    /// Positions in the device's `purposes`.
     pub(crate) purpose: U8s,
     pub(crate) from: U32s,
     /// 1 if the block was live before recording.

@@ -55,7 +55,6 @@ pub use columns::Answer;
 pub use operators::{operators_fit, own_operators};
 pub use recording::OpenRecording;
 
-use crate::{DiffRequest, ReplayRequest, ReportRequest};
 use serde::Deserialize;
 use serde_json::Value;
 use vramscope_analysis::{Both, Cancel};
@@ -90,7 +89,7 @@ use self::search::PlaceQuery;
 use self::search::Specks;
 use self::search::SpecksQuery;
 use self::what_if::{KnownGpu, MarkedProgram, Replay, SettingCheck, known_gpus};
-use crate::SessionError;
+use crate::{DiffRequest, ReplayRequest, ReportRequest, SessionError};
 
 /// Declares [`Question`] from a list of queries. Each has the type of its answer, and an expression that computes the answer: its head,
 /// or its head with columns.

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::Session;
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{AlignedBy, Alignment, Axis, Cancel, Moment, OperatorClock, OperatorMemory};
 use vramscope_basics::lock;
@@ -13,6 +12,7 @@ use vramscope_report::count;
 use vramscope_trace::formats::{Reader, Recording};
 use vramscope_trace::{OperatorSpan, OperatorTrace, SpanAt, StringId};
 
+use crate::Session;
 use crate::SessionError;
 use crate::questions::advice::PAGE_ADVICE;
 use crate::questions::columns::{Columns, F64s, Reply, U8s, U32s};

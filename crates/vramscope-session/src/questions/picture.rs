@@ -76,7 +76,7 @@ pub(crate) struct Items {
     pub(crate) to: U32s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
-    /// Positions in the device's `categories`; empty for ranges, and before the categories are computed.
+    /// Positions in the device's `purposes`; empty for ranges, and before the categories are computed.
     pub(crate) purpose: U8s,
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::Session;
 use serde::Serialize;
 use vramscope_analysis::{Cancel, Timeline, at_once};
 use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 
+use crate::Session;
 use crate::SessionError;
 use crate::questions::about::About;
 use crate::questions::advice::PAGE_ADVICE;
@@ -126,16 +126,6 @@ impl OpenRecording {
     /// The session of the recording.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
-    }
-
-    /// The position of the requested device, or of the only used one.
-    ///
-    /// # Errors
-    /// The recording has no such device, or several and none was requested.
-    pub fn position(&self, asked: Option<i64>) -> Result<usize, SessionError> {
-        let number = self.session.number(self.session.device(asked)?);
-        let position = self.devices.iter().position(|device| device.history().device().device == number);
-        position.ok_or_else(|| SessionError::Missing(format!("recorded nothing on device {number}")))
     }
 
     /// The index of the device at a position of the page.

@@ -1,12 +1,12 @@
 //! The report of a device, as data and in sentences.
 
-use crate::{ReportAnswer, ReportRequest};
 use serde::Serialize;
 use vramscope_analysis::{Cancel, IdleMemory, OomExplanation};
 use vramscope_report::{Names, SectionText, TextOptions, idle, out_of_memory};
 
 use crate::SessionError;
 use crate::questions::recording::{OpenRecording, first_device};
+use crate::{ReportAnswer, ReportRequest};
 
 /// The findings of the report for a device, as data and in sentences.
 #[derive(Debug, Clone, Serialize)]

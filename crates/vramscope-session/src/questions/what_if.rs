@@ -1,11 +1,11 @@
 //! Replays a recording under other settings, and on other devices; estimates the effect of changes to the program.
 
-use crate::ReplayRequest;
 use serde::Serialize;
 use vramscope_analysis::{Cancel, Mark, Moment, Setting, smallest_gpu_for};
 use vramscope_basics::gpus::{self, Gpu};
 use vramscope_report::{ReplayJson, estimates, out_of_memory, replay_sentences};
 
+use crate::ReplayRequest;
 use crate::SessionError;
 use crate::questions::recording::{OpenRecording, first_device, no_device};
 

@@ -121,7 +121,7 @@ export type Allocation = {
   /** The forward pass of this backward allocation, if anomaly mode recorded it: lines of text, outermost call first. */
   forward: Array<string>;
   tags: number;
-  /** A position in the device's `categories`. */
+  /** A position in the device's `purposes`. */
   purpose: number;
   /** A position in `ORIGINS`. */
   origin: number;
@@ -167,7 +167,7 @@ export type Allocations = {
   freed_us: F64s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `categories`. */
+  /** Positions in the device's `purposes`. */
   purpose: U8s;
   /** Positions in `ORIGINS`. */
   origin: U8s;
@@ -368,9 +368,9 @@ export type Device = {
   tag_texts: Array<string>;
   /** The categories of allocations, which refer to them by position. Null for a long recording before they are computed. */
   purposes: Array<Purpose> | null;
-  /** The steps of the program. Null if it does not repeat itself, and while `categories` is null. */
+  /** The steps of the program. Null if it does not repeat itself, and while `purposes` is null. */
   steps: Steps | null;
-  /** The phases of steps. Null if none are known, and while `categories` is null. */
+  /** The phases of steps. Null if none are known, and while `purposes` is null. */
   phases: Phases | null;
   confidence: Confidence;
 };
@@ -771,7 +771,7 @@ export type Items = {
   to: U32s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `categories`; empty for ranges, and before the categories are computed. */
+  /** Positions in the device's `purposes`; empty for ranges, and before the categories are computed. */
   purpose: U8s;
 };
 
@@ -835,7 +835,7 @@ export type LayoutBlocks = {
   pending: U8s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `categories`. */
+  /** Positions in the device's `purposes`. */
   purpose: U8s;
   from: U32s;
   /** 1 if the block was live before recording. */

@@ -906,6 +906,12 @@ class Leak(TypedDict):
     kept_bytes_per_step: int | None
     """Bytes of the retained allocations that one step allocated: the median of all steps. None if no steps are known.
     """
+    repetitions: int
+    """Number of repetitions in which it grew: steps, epochs, requests or calls."""
+    kept_bytes_per_repetition: int
+    """Bytes that one repetition retains: the mean."""
+    certainty: str
+    """`shown`, `likely` or `possible`."""
 
 
 class Library(TypedDict):
@@ -1060,11 +1066,15 @@ class OutOfMemoryCause(TypedDict):
     cause: str
     bytes: int
     decisive: bool
-    """Whether the request would have succeeded without it."""
+    """Whether the program would have gone on without it."""
+    certainty: str
+    """How far the recording shows it: `shown`, `likely` or `possible`."""
     line: str | None
     """For a leak: the line; else None."""
     bytes_per_step: int | None
     """For a leak: its growth per step; None if it is unknown."""
+    bytes_per_repetition: int | None
+    """For a leak: the bytes that one repetition retains, whatever repeats; None for other causes."""
 
 
 class Outcome(TypedDict):

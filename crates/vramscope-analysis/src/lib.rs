@@ -60,7 +60,7 @@ pub use estimates::{
 pub use findings::{
     AllocatorFinding, Certainty, FailedRequest, Fragmentation, IdleFinding, IdleInterval, IdleKind,
     IdleMemory, IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OomExplanation,
-    Pin, Pins, ReferredTensor, Request, StrandedCache, StrandedStream, UnbackedBytes, UnexplainedOoms,
+    Pin, Pins, ReferredTensor, Request, Rise, StrandedCache, StrandedStream, UnbackedBytes, UnexplainedOoms,
     UnsplitGrowth, Unusable, UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request, leak_suspects,
     ooms, referred_tensors, rises, tensor_text,
 };

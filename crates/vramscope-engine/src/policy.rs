@@ -446,6 +446,16 @@ impl Policy {
         self
     }
 
+    /// Returns the bytes that the device must have for a request of `rounded` bytes: a segment, or the pages of an expandable one.
+    #[must_use]
+    pub fn device_bytes(&self, rounded: u64) -> u64 {
+        if !self.expandable_segments {
+            return self.segment_size(rounded);
+        }
+        let page = self.page_size(self.class(rounded));
+        rounded.checked_next_multiple_of(page).unwrap_or(rounded)
+    }
+
     /// Page size of an expandable segment in bytes.
     pub(crate) fn page_size(&self, class: Class) -> u64 {
         match self.segments {

@@ -23,11 +23,12 @@ pub enum AllocatorFinding {
     UnbackedBytes(UnbackedBytes),
 }
 
-/// How far a recording proves a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far a recording proves a conclusion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Events of the recording, or an exact replay of it, show the problem.
-    Certain,
+    Shown,
     /// The events show the problem, if the program goes on as before.
     Likely,
     /// Only the end state shows the problem.
@@ -63,10 +64,10 @@ impl AllocatorFinding {
             Self::StrandedCache(StrandedCache { has_history: true, .. }) => Certainty::Likely,
             Self::StrandedCache(_) => Certainty::Possible,
             Self::LateBlock(_) | Self::IneffectiveAdvice(IneffectiveAdvice { was_on: true, .. }) => {
-                Certainty::Certain
+                Certainty::Shown
             }
             Self::UnsplitGrowth(UnsplitGrowth { is_exact: true, .. }) | Self::UnbackedBytes(_) => {
-                Certainty::Certain
+                Certainty::Shown
             }
             Self::IneffectiveAdvice(_) | Self::UnsplitGrowth(_) => Certainty::Likely,
         }
@@ -88,7 +89,7 @@ impl Certainty {
     /// The name in JSON and in sentences.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Certain => "certain",
+            Self::Shown => "shown",
             Self::Likely => "likely",
             Self::Possible => "possible",
         }

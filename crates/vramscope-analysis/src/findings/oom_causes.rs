@@ -1,12 +1,16 @@
 //! Why a request failed: all causes, weighed in bytes.
 //!
 //! The request needed a segment, and the device lacked `lacking` bytes of it. A cause is *decisive* if the
-//! request would have been served without it, that is, if its bytes are at least `lacking`. Causes are sorted
-//! as follows:
+//! program would have gone on without it: the request would have been served, because the bytes of the cause are
+//! at least `lacking`, and so would what follows. What follows is not recorded, but earlier requests show it. If
+//! the program had as many bytes allocated before, and worked, this state is enough. If allocated bytes were at
+//! a new maximum and rising, the memory left after the request must hold what followed the same request
+//! before or, if it is the first one, as much as they rose in the last quarter of the allocations; otherwise, the cause only decides which request fails first. Causes are sorted as
+//! follows:
 //!
 //! 1. Decisive causes come before all others.
-//! 2. Among the decisive causes, leaks come first, then plain size: any other change would only delay these
-//!    failures.
+//! 2. Among the decisive causes, leaks come first (unless they are only likely, and another one has more bytes), then plain size: any other change would only
+//!    delay these failures. Memory that rises without another cause comes last.
 //! 3. Then causes are sorted by bytes, most first. Between equals, a setting comes before the blocks that it
 //!    leaves unusable.
 //!
@@ -19,7 +23,9 @@ use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
 use vramscope_trace::{FrameId, PowerOfTwoDivisions};
 
+use super::allocator_findings::Certainty;
 use super::fragmentation::{Fragmentation, Request, Unusable};
+use super::rise::Rise;
 use crate::history::Counters;
 
 /// Why a request failed, fully or in part. `L` identifies a line.
@@ -31,6 +37,12 @@ pub enum OomCauseKind<L = FrameId> {
     /// The device is too small. Bytes: by how much it is too small for the allocated blocks and the request,
     /// with each rounded to its smallest possible block.
     Size,
+    /// The program needs more with each request: allocated bytes were at their maximum and rising, and what is left
+    /// does not hold what follows. Bytes: the allocated blocks and the request.
+    Rising,
+    /// Pages of expandable segments. Bytes: how much more of the device the request needs in pages than in a segment
+    /// of its own size.
+    Pages,
     /// Device memory outside PyTorch's allocator: CUDA contexts, libraries, other processes. Bytes: all of
     /// it.
     Outside,
@@ -68,6 +80,7 @@ impl<L> OomCauseKind<L> {
             Self::Rounding => Some("roundup_power2_divisions"),
             Self::Unsplit => Some("max_split_size_mb"),
             Self::Collection => Some("garbage_collection_threshold"),
+            Self::Pages => Some("expandable_segments"),
             _ => None,
         }
     }
@@ -76,6 +89,7 @@ impl<L> OomCauseKind<L> {
         match self {
             Self::Leak(_) => 0,
             Self::Size => 1,
+            Self::Rising => 3,
             _ => 2,
         }
     }
@@ -90,16 +104,27 @@ pub struct OomCause<L = FrameId> {
     pub bytes: u64,
     /// Whether the request would have been served without this cause.
     pub is_decisive: bool,
+    /// How far the recording shows that this is a cause.
+    pub certainty: Certainty,
     /// Bytes by which the cause grows with every step of the program, if known.
     pub per_step: Option<u64>,
+    /// For a leak: the bytes that one repetition retains, whatever repeats.
+    pub per_repetition: Option<u64>,
 }
 
 impl OomCause {
+    /// A cause that does not grow.
+    pub(crate) fn of(kind: OomCauseKind, bytes: u64, is_decisive: bool, certainty: Certainty) -> Self {
+        Self { kind, bytes, is_decisive, certainty, per_step: None, per_repetition: None }
+    }
+
     /// The cause with the line of a leak identified by `line`.
     pub fn with_line<L>(self, line: impl FnOnce(FrameId) -> L) -> OomCause<L> {
         let kind = match self.kind {
             OomCauseKind::Leak(frame) => OomCauseKind::Leak(line(frame)),
             OomCauseKind::Size => OomCauseKind::Size,
+            OomCauseKind::Rising => OomCauseKind::Rising,
+            OomCauseKind::Pages => OomCauseKind::Pages,
             OomCauseKind::Outside => OomCauseKind::Outside,
             OomCauseKind::Limit => OomCauseKind::Limit,
             OomCauseKind::Rounding => OomCauseKind::Rounding,
@@ -112,8 +137,8 @@ impl OomCause {
             OomCauseKind::IdleStream => OomCauseKind::IdleStream,
             OomCauseKind::TooSmall => OomCauseKind::TooSmall,
         };
-        let Self { bytes, is_decisive, per_step, .. } = self;
-        OomCause { kind, bytes, is_decisive, per_step }
+        let Self { bytes, is_decisive, certainty, per_step, per_repetition, .. } = self;
+        OomCause { kind, bytes, is_decisive, certainty, per_step, per_repetition }
     }
 }
 
@@ -124,6 +149,9 @@ pub struct OomCauses {
     pub all: Vec<OomCause>,
     /// Bytes that the device lacked for the request.
     pub lacking: u64,
+    /// Bytes that the program would lack for what follows the request if free blocks were packed perfectly; see the
+    /// module documentation. With 0, the places of the blocks decide.
+    pub shortage: u64,
     /// Whether `lacking` is exact. If not, it may be too high: a limit was not recorded, or an expandable
     /// segment had room at its end.
     pub is_exact: bool,
@@ -212,7 +240,12 @@ pub(crate) struct Failing<'a> {
     pub(crate) pending: Pending,
     /// Free bytes of other streams that made no requests since these bytes became free.
     pub(crate) idle: u64,
+    /// How allocated bytes rose before the request, if known.
+    pub(crate) rise: Option<Rise>,
 }
+
+/// Other processes that hold one of this many parts of the device decide, even if more was needed.
+const LARGE_PART: u64 = 4;
 
 /// Upper bound, with some margin, of the bytes that a process's own CUDA context and kernels take on known
 /// GPUs. This much memory outside the allocator cannot be freed by other processes.
@@ -222,15 +255,39 @@ impl Failing<'_> {
     /// Weighs all causes that the allocator's state alone shows.
     pub(crate) fn causes(&self) -> OomCauses {
         let (lacking, is_exact) = self.lacking();
-        let mut causes = OomCauses { all: Vec::new(), lacking, is_exact };
+        let mut causes = OomCauses { all: Vec::new(), lacking, shortage: self.shortage(), is_exact };
+        // Without the request, the program had never allocated so much: what it does next is inferred.
+        let is_new = self.rise.is_some_and(|rise| rise.is_new_maximum(self.needed()));
+        let certainty = |kind| match kind {
+            OomCauseKind::Size | OomCauseKind::Limit => Certainty::Shown,
+            OomCauseKind::Rising => Certainty::Likely,
+            _ if is_new => Certainty::Likely,
+            _ => Certainty::Shown,
+        };
         let mut put = |kind, bytes: u64, is_decisive| {
-            causes.put(OomCause { kind, bytes, is_decisive, per_step: None });
+            causes.put(OomCause::of(kind, bytes, is_decisive, certainty(kind)));
         };
         let too_large = self.too_large();
         put(OomCauseKind::Size, too_large, too_large > 0);
+        let shortage = self.shortage();
         let outside = self.outside().unwrap_or(0);
-        put(OomCauseKind::Outside, outside, !self.at_limit && outside >= lacking.saturating_add(OWN_CONTEXT));
-        put(OomCauseKind::Limit, if self.at_limit { self.device_free } else { 0 }, self.at_limit);
+        let others = outside.saturating_sub(OWN_CONTEXT);
+        let is_large = self.device_total.is_some_and(|total| others >= total / LARGE_PART);
+        let is_outside = others >= lacking && (others >= shortage || is_large);
+        put(OomCauseKind::Outside, outside, !self.at_limit && is_outside);
+        let above_limit = if self.at_limit { self.device_free } else { 0 };
+        put(OomCauseKind::Limit, above_limit, self.at_limit && above_limit >= shortage);
+        let is_packing_enough = shortage == 0;
+        let rising = too_large == 0 && !is_packing_enough;
+        put(OomCauseKind::Rising, if rising { self.needed() } else { 0 }, true);
+        let (pages, segment) =
+            (self.policy.device_bytes(self.request.bytes), self.policy.segment_size(self.request.bytes));
+        let is_for_pages = segment <= self.device_free && pages > self.device_free;
+        put(
+            OomCauseKind::Pages,
+            if is_for_pages { pages.saturating_sub(segment) } else { 0 },
+            is_packing_enough,
+        );
         let free = |why| self.fragmentation.unusable.iter().find(|u| u.why == why).map_or(0, |u| u.bytes);
         let unsplit = self.inside.unsplit + free(Unusable::NotSplit);
         let idle = self.idle.min(free(Unusable::OtherStream));
@@ -243,11 +300,13 @@ impl Failing<'_> {
             (OomCauseKind::IdleStream, idle),
             (OomCauseKind::TooSmall, free(Unusable::TooSmall)),
         ] {
-            put(kind, bytes, bytes >= lacking);
+            put(kind, bytes, bytes >= lacking && is_packing_enough);
         }
         match self.pending {
-            Pending { fitting: 0, waiting } => put(OomCauseKind::Pending, waiting, waiting >= lacking),
-            Pending { fitting, .. } => put(OomCauseKind::Pending, fitting, true),
+            Pending { fitting: 0, waiting } => {
+                put(OomCauseKind::Pending, waiting, waiting >= lacking && is_packing_enough);
+            }
+            Pending { fitting, .. } => put(OomCauseKind::Pending, fitting, is_packing_enough),
         }
         causes
     }
@@ -262,7 +321,7 @@ impl Failing<'_> {
     /// Returns the bytes that the device lacked for the request, at least 1, and whether that number is
     /// exact.
     fn lacking(&self) -> (u64, bool) {
-        let wanted = self.policy.segment_size(self.request.bytes);
+        let wanted = self.policy.device_bytes(self.request.bytes);
         let limit = self.policy.memory_fraction.zip(self.device_total);
         let (room, is_exact) = match (self.at_limit, limit) {
             (false, _) => (self.device_free, !self.policy.expandable_segments),
@@ -279,16 +338,32 @@ impl Failing<'_> {
         Some(self.device_total?.saturating_sub(self.counters.reserved.saturating_add(self.device_free)))
     }
 
+    /// Bytes of the allocated blocks and the request under default rounding.
+    fn needed(&self) -> u64 {
+        let Inside { rounding, unsplit } = self.inside;
+        self.counters.allocated.saturating_sub(rounding + unsplit).saturating_add(self.request.bytes)
+    }
+
+    /// Bytes of the device that the allocator could use without other processes.
+    fn available(&self) -> u64 {
+        let available = self.counters.reserved.saturating_add(self.device_free);
+        match self.device_total.zip(self.outside()) {
+            Some((total, outside)) => available.max(total.saturating_sub(outside.min(OWN_CONTEXT))),
+            None => available,
+        }
+    }
+
     /// By how many bytes the device is too small for the allocated blocks and the request under default
     /// rounding.
     fn too_large(&self) -> u64 {
-        let Inside { rounding, unsplit } = self.inside;
-        let needed =
-            self.counters.allocated.saturating_sub(rounding + unsplit).saturating_add(self.request.bytes);
-        let mut available = self.counters.reserved.saturating_add(self.device_free);
-        if let Some((total, outside)) = self.device_total.zip(self.outside()) {
-            available = available.max(total.saturating_sub(outside.min(OWN_CONTEXT)));
-        }
-        needed.saturating_sub(available)
+        self.needed().saturating_sub(self.available())
+    }
+
+    /// See [`OomCauses::shortage`].
+    fn shortage(&self) -> u64 {
+        let needed = self.needed();
+        let expected = self.rise.map_or(0, |rise| rise.expected(needed));
+        let room = self.counters.reserved.saturating_add(self.device_free);
+        if expected == 0 { 0 } else { needed.saturating_add(expected).saturating_sub(room) }
     }
 }

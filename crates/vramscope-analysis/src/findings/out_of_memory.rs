@@ -8,6 +8,7 @@ use super::fragmentation::{Fragmentation, Request};
 use super::late_block::{LateBlock, Waited};
 use super::oom_causes::{Failing, Inside, OomCauses};
 use super::pins::Pins;
+use super::rise::Rise;
 use crate::groups::{Holder, by_line};
 use crate::history::{Counters, History, Layout, Moment};
 use crate::stacks::Frames;
@@ -15,7 +16,7 @@ use crate::stacks::Frames;
 /// Whether a request of `rounded` bytes failed at a limit on reserved bytes, such as `per_process_memory_fraction`. This is the
 /// case if the device had room for the segment. `device_free` is the number of bytes that the driver had free.
 pub(crate) fn is_at_limit(policy: &Policy, rounded: u64, device_free: u64) -> bool {
-    policy.segment_size(rounded) <= device_free
+    policy.device_bytes(rounded) <= device_free
 }
 
 /// A failed request, with the memory state at that moment.
@@ -33,6 +34,8 @@ pub struct OomExplanation {
     pub at_limit: bool,
     /// Requested, allocated, active and reserved bytes at that moment.
     pub counters: Counters,
+    /// How allocated bytes rose before the request; `None` for a failure in a replay.
+    pub rise: Option<Rise>,
     /// Why no free block could serve the request.
     pub fragmentation: Fragmentation,
     /// The causes of the failure, each in bytes.
@@ -124,12 +127,14 @@ impl UnexplainedOoms {
 pub fn ooms(history: &History, frames: &Frames) -> (Vec<OomExplanation>, Option<UnexplainedOoms>) {
     let actions = history.device().events.actions().iter().enumerate();
     let mut events = actions.filter(|&(_, &action)| action == Action::Oom).map(|(event, _)| event);
+    let first: Vec<usize> = events.by_ref().take(MOST_EXPLAINED).collect();
+    let rises = Rise::before_each(history, &first);
     let explained =
-        events.by_ref().take(MOST_EXPLAINED).map(|event| explain(history, frames, event)).collect();
+        first.iter().zip(rises).map(|(&event, rise)| explain(history, frames, event, rise)).collect();
     (explained, UnexplainedOoms::of(history, events))
 }
 
-fn explain(history: &History, frames: &Frames, event: usize) -> OomExplanation {
+fn explain(history: &History, frames: &Frames, event: usize, rise: Rise) -> OomExplanation {
     let e = history.device().events.get(event);
     let tags = history.trace().tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
@@ -150,6 +155,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OomExplanation {
         inside: Inside::of(&history.policy, layout.allocated().map(|a| (a.size, a.requested))),
         pending: waited.pending(&layout, request),
         idle: idle(history, &layout, event, request),
+        rise: Some(rise),
     };
     OomExplanation {
         event,
@@ -159,6 +165,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OomExplanation {
         device_total: history.device().total_bytes,
         at_limit,
         counters,
+        rise: Some(rise),
         causes: failing.causes(),
         fragmentation,
         pins: Pins::at(history, frames, &layout),

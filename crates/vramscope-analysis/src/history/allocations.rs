@@ -281,6 +281,27 @@ impl History {
         }
     }
 
+    /// Calls `tell` for every allocation whose life begins or changes after an event, from `end` back to the first event. At one
+    /// moment, an allocation is told once, and the event's own one comes last.
+    pub(crate) fn each_changing_back(&self, end: Moment, mut tell: impl FnMut(Moment, &RecordedAllocation)) {
+        let mut unrecorded = self.unrecorded.partition_point(|s| s.0 <= end);
+        for event in (0..end.index()).rev() {
+            let moment = Moment::after(event);
+            let subject = self.subjects[event];
+            while let Some(&(_, other)) =
+                unrecorded.checked_sub(1).map(|last| &self.unrecorded[last]).filter(|s| s.0 >= moment)
+            {
+                if other != subject {
+                    tell(moment, &self.allocations[other as usize]);
+                }
+                unrecorded -= 1;
+            }
+            if let Some(a) = self.allocations.get(subject as usize) {
+                tell(moment, a);
+            }
+        }
+    }
+
     /// Like [`each_changing_at`](Self::each_changing_at), but returns indices.
     pub(crate) fn changing_ids_at(
         &self,

@@ -78,6 +78,7 @@ fn explain(
             waiting: counters.active.saturating_sub(counters.allocated),
         },
         idle: 0,
+        rise: None,
     };
     OomExplanation {
         event: failure.event,
@@ -87,6 +88,7 @@ fn explain(
         device_total,
         at_limit,
         counters,
+        rise: None,
         causes: failing.causes(),
         fragmentation,
         pins: Pins::of(history, frames, places(&run.allocator, &live).into_iter()),

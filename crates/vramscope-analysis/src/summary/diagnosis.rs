@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::unsplit::unsplit_growth;
 use crate::findings::{
-    AllocatorFinding, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OomExplanation,
-    retained,
+    AllocatorFinding, Certainty, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind,
+    OomExplanation, held_checkpoint, retained,
 };
 use crate::history::{History, Moment};
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
+use crate::stacks::Frames;
 use crate::steps::Steps;
 use vramscope_basics::{Cancel, count_steps};
 
@@ -41,6 +42,7 @@ impl Diagnosis {
     /// program gains per step. Without an out of memory, only settings that often cost memory are replayed.
     pub(crate) fn of(
         history: &History,
+        frames: &Frames,
         ooms: &mut [OomExplanation],
         leaks: &[LeakSuspect],
         growth: Option<u64>,
@@ -48,7 +50,9 @@ impl Diagnosis {
     ) -> Self {
         let retained = retained(history, leaks);
         for oom in &mut *ooms {
+            weigh_growth(oom, growth);
             weigh_leaks(history, oom, leaks, &retained);
+            weigh_checkpoint(history, frames, oom);
         }
         let policy = &history.policy;
         let has_setting = policy.max_split_size.is_some() && policy.release().is_some();
@@ -82,9 +86,42 @@ pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u6
     median.or(Some(leaked)).filter(|&growth| growth > 0)
 }
 
+/// Adds a loaded checkpoint that is still held, if no line leaks.
+fn weigh_checkpoint(history: &History, frames: &Frames, oom: &mut OomExplanation) {
+    if oom.causes.all.iter().any(|cause| matches!(cause.kind, OomCauseKind::Leak(_))) {
+        return;
+    }
+    let Some((line, bytes)) = held_checkpoint(history, frames, Moment::after(oom.event)) else { return };
+    let is_decisive =
+        bytes >= oom.causes.lacking && bytes >= oom.causes.shortage.min(oom.counters.allocated / LEAST_PART);
+    oom.causes.add([OomCause::of(OomCauseKind::Leak(line), bytes, is_decisive, Certainty::Likely)]);
+}
+
+/// Says of memory that rises with every step by how much. If the device is too small by no more than a step adds, the growth is the cause.
+fn weigh_growth(oom: &mut OomExplanation, growth: Option<u64>) {
+    let Some(growth) = growth else { return };
+    let rising = oom.causes.get(OomCauseKind::Rising).copied();
+    let too_small = oom.causes.get(OomCauseKind::Size).filter(|size| size.bytes <= growth).copied();
+    let Some(cause) = rising.or(too_small) else { return };
+    let bytes = oom.counters.allocated.saturating_add(oom.request.bytes);
+    if cause.kind == OomCauseKind::Size {
+        oom.causes.put(OomCause { bytes: 0, ..cause });
+    }
+    let rising = OomCause::of(OomCauseKind::Rising, bytes, true, Certainty::Likely);
+    oom.causes.put(OomCause { per_step: Some(growth), ..rising });
+}
+
+/// A leak of at least one of this many parts of the allocated bytes decides, even if more was needed.
+const LEAST_PART: u64 = 10;
+
 /// Adds each leak as a cause, with the bytes that it held when the request failed. `retained` has the allocations that each leak retains.
 fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect], retained: &[Vec<usize>]) {
-    let (moment, lacking) = (Moment::after(oom.event), oom.causes.lacking);
+    let (moment, lacking, shortage) = (Moment::after(oom.event), oom.causes.lacking, oom.causes.shortage);
+    let allocated = oom.counters.allocated;
+    // A leak that is not shown decides if no place of free blocks has more bytes.
+    let others = oom.causes.all.iter().filter(|cause| cause.is_decisive && cause.kind != OomCauseKind::Size);
+    let others = others.filter(|cause| cause.kind != OomCauseKind::Rising).map(|cause| cause.bytes);
+    let most_of_others = others.max().unwrap_or_default();
     let cause = |(leak, kept): (&LeakSuspect, &Vec<usize>)| {
         count_steps(kept.len());
         let live = kept.iter().map(|&id| &history.allocations[id]).filter(|a| a.is_allocated_at(moment));
@@ -92,8 +129,12 @@ fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect
         OomCause {
             kind: OomCauseKind::Leak(leak.line),
             bytes,
-            is_decisive: bytes >= lacking,
-            per_step: leak.kept_per_step,
+            is_decisive: bytes >= lacking
+                && (bytes >= shortage || bytes >= allocated / LEAST_PART)
+                && (leak.certainty == Certainty::Shown || bytes >= most_of_others),
+            certainty: leak.certainty,
+            per_step: leak.kept_per_step.filter(|&bytes| bytes > 0),
+            per_repetition: Some(leak.kept_per_repetition),
         }
     };
     oom.causes.add(leaks.iter().zip(retained).map(cause));
@@ -112,7 +153,8 @@ fn try_without_settings(replay: &Replay<'_>, oom: &mut OomExplanation, capacity:
             continue;
         }
         let Ok(outcome) = replay.under(&policy, capacity) else { return };
-        let is_decisive = outcome.failure.is_none_or(|failure| failure.event > oom.event);
+        let is_served = outcome.failure.is_none_or(|failure| failure.event > oom.event);
+        let is_decisive = is_served && oom.causes.shortage == 0;
         let bytes = match oom.causes.get(kind) {
             Some(cause) => cause.bytes,
             None if kind == OomCauseKind::Collection && is_decisive => {
@@ -122,7 +164,7 @@ fn try_without_settings(replay: &Replay<'_>, oom: &mut OomExplanation, capacity:
             }
             None => continue,
         };
-        oom.causes.put(OomCause { kind, bytes, is_decisive, per_step: None });
+        oom.causes.put(OomCause::of(kind, bytes, is_decisive, Certainty::Shown));
     }
 }
 
@@ -149,7 +191,7 @@ fn remedy(replay: &Replay<'_>, oom: &OomExplanation) -> Option<Remedy> {
             let outcome = replay.without_waiting(&policy, capacity).ok()?;
             peak_if_it_fits(&outcome).map(Remedy::WithoutWaiting)
         }
-        OomCauseKind::Size => {
+        OomCauseKind::Size | OomCauseKind::Rising => {
             let (needed, outcome) = replay.larger_device(capacity).ok()??;
             let conf = replay.recorded_setting().conf;
             let nearest = Nearest { conf, needed, missing: needed - capacity.total };

@@ -19,9 +19,8 @@ use crate::basics::at_once;
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
-    AllocatorFinding, Fragmentation, IdleMemory, LeakSuspect, OomExplanation, ReferredTensor, UnbackedBytes,
-    UnexplainedOoms, drop_made_once, drop_results_of_graphs, largest_request, leaks, ooms, referred_tensors,
-    stranded_cache,
+    AllocatorFinding, Fragmentation, Growing, IdleMemory, LeakSuspect, OomExplanation, ReferredTensor,
+    UnbackedBytes, UnexplainedOoms, largest_request, ooms, referred_tensors, stranded_cache,
 };
 use crate::groups::{
     By, CallTree, CollectiveUse, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse,
@@ -167,19 +166,17 @@ impl Summary {
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&RecordedAllocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
         // One core computes the counters over time, another the totals of each stack and the categories.
-        let (walked, (churn, tallies, categories)) = join(
+        let (walked, (churn, growing, categories)) = join(
             history,
             || CounterWalk::of(history, cancel),
             || {
-                let last = leaks::last_allocation(history);
-                let tallies = last.map(|last| leaks::tally(history, last)).unwrap_or_default();
+                let growing = Growing::of(history, frames);
                 let churn = by_line(history, frames, history.recorded().filter(takes));
-                (churn, tallies, AllocationCategories::of(history))
+                (churn, growing, AllocationCategories::of(history))
             },
         );
         let CounterWalk { peaks, regions, timeline, repeats } = walked;
-        let grows = repeats || leaks::only_grows(history, frames);
-        let mut leaks = if grows { leaks::suspects(history, frames, tallies) } else { Vec::new() };
+        let mut leaks = growing.suspects(history, frames, repeats, || &categories);
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, |when| history.moment(when));
@@ -192,13 +189,11 @@ impl Summary {
             },
             || Steps::of(history, &categories),
         );
-        drop_made_once(history, &categories, &mut leaks);
-        drop_results_of_graphs(history, &mut leaks);
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let growth_per_step = growth_per_step(&steps, &leaks);
         let Diagnosis { best_setting, remedy, findings: found } =
-            Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
+            Diagnosis::of(history, frames, &mut ooms, &leaks, growth_per_step, cancel);
         let is_estimated = options.budget.is_some() || !ooms.is_empty();
         let estimates =
             is_estimated.then(|| Estimates::of(history, &categories, options.budget, cancel)).flatten();

@@ -3,12 +3,15 @@
 use super::holders::has_stacks;
 use super::out_of_memory::causes::{is_advised, oom_advice, oom_verdict, recorded_conf};
 use anstyle::Style;
-use vramscope_analysis::{Recorder, Summary};
+use vramscope_analysis::{Certainty, LeakSuspect, OomCauseKind, Recorder, Summary};
 use vramscope_basics::units::{bytes, count};
 
 use crate::advice;
 use crate::text::lines::{BAD, GOOD};
 use crate::text::page::Page;
+
+/// A leak of fewer bytes than one of this many parts of the peak is only in the section about leaks.
+const LEAST_PART: u64 = 100;
 
 impl Page<'_> {
     /// The verdict: failures and leaks, in a few lines.
@@ -17,11 +20,24 @@ impl Page<'_> {
         if let Some(oom) = s.ooms.first() {
             said.push(oom_verdict(&self.names, recorded_conf(self.names.trace), oom));
         }
-        if let Some(leak) = s.leaks.first() {
+        // The sentence about a failed request names its leak.
+        let main = s.ooms.first().and_then(|oom| oom.causes.main()).map(|cause| cause.kind);
+        let matters = |leak: &&LeakSuspect| {
+            leak.kept_bytes >= s.peaks.allocated.bytes / LEAST_PART
+                && !matches!(main, Some(OomCauseKind::Leak(_)))
+        };
+        if let Some(leak) = s.leaks.iter().find(matters) {
             let (kept, all) = (count(leak.kept), count(leak.allocations));
             let (line, held) = (self.names.frame(leak.line), bytes(leak.kept_bytes));
+            let leak_at = match leak.certainty {
+                Certainty::Shown => "Memory grows at",
+                Certainty::Likely => "Leak likely at",
+                Certainty::Possible => "Leak possible at",
+            };
+            let more = bytes(leak.kept_per_step.filter(|&more| more > 0).unwrap_or(leak.kept_per_repetition));
+            let each = if leak.kept_per_step.is_some_and(|more| more > 0) { "per step" } else { "each time" };
             said.push(format!(
-                "Leak suspected at {line}: it retained {kept} of the {all} blocks it allocated, {held}."
+                "{leak_at} {line}: it retained {kept} of the {all} blocks it allocated, {held}, {more} more {each}."
             ));
         }
         let style = if said.is_empty() { GOOD } else { BAD };

@@ -31,6 +31,12 @@ pub(crate) struct LeakJson {
     kept_bytes_by_then: Vec<u64>,
     /// Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known.
     kept_bytes_per_step: Option<u64>,
+    /// Number of repetitions in which it grew: steps, epochs, requests or calls.
+    repetitions: usize,
+    /// Bytes that one repetition retains: the mean.
+    kept_bytes_per_repetition: u64,
+    /// `shown`, `likely` or `possible`.
+    certainty: &'static str,
 }
 
 /// Suspected lines, as in `vramscope report --json`.
@@ -60,6 +66,9 @@ impl Builder<'_> {
             kept_bytes: l.kept_bytes,
             kept_bytes_by_then: l.kept_by_then.to_vec(),
             kept_bytes_per_step: l.kept_per_step,
+            repetitions: l.repetitions,
+            kept_bytes_per_repetition: l.kept_per_repetition,
+            certainty: l.certainty.name(),
         }
     }
 }

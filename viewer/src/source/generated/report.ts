@@ -253,6 +253,12 @@ export type Leak = {
   kept_bytes_by_then: Array<number>;
   /** Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known. */
   kept_bytes_per_step: number | null;
+  /** Number of repetitions in which it grew: steps, epochs, requests or calls. */
+  repetitions: number;
+  /** Bytes that one repetition retains: the mean. */
+  kept_bytes_per_repetition: number;
+  /** `shown`, `likely` or `possible`. */
+  certainty: string;
 };
 
 /**
@@ -312,12 +318,16 @@ export type Oom = {
 export type OomCause = {
   cause: string;
   bytes: number;
-  /** Whether the request would have succeeded without it. */
+  /** Whether the program would have gone on without it. */
   decisive: boolean;
+  /** How far the recording shows it: `shown`, `likely` or `possible`. */
+  certainty: string;
   /** For a leak: the line; else null. */
   line: string | null;
   /** For a leak: its growth per step; null if it is unknown. */
   bytes_per_step: number | null;
+  /** For a leak: the bytes that one repetition retains, whatever repeats; null for other causes. */
+  bytes_per_repetition: number | null;
 };
 
 /**

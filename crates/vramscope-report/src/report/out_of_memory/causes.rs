@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
-    BestSetting, Nearest, OomCause, OomCauseKind, OomExplanation, Recommended, Remedy, SettingChange, Summary,
+    BestSetting, Certainty, Nearest, OomCause, OomCauseKind, OomExplanation, Recommended, Remedy,
+    SettingChange, Summary,
 };
 use vramscope_basics::units::{bytes, counted};
 use vramscope_trace::Trace;
@@ -45,6 +46,8 @@ pub struct MainCause {
     pub cause: Option<OomCause<String>>,
     /// The setting behind the cause, with its value if it was recorded.
     pub setting: Option<String>,
+    /// Another cause of similar weight beside a leak, as a phrase.
+    pub also: Option<String>,
 }
 
 impl MainCause {
@@ -59,6 +62,7 @@ impl MainCause {
             too_small_blocks: too_small.map(|u| u.blocks as u64).sum(),
             cause: cause.map(|cause| cause.with_line(|line| names.frame(line).into())),
             setting: cause.and_then(|cause| setting(conf, cause.kind)),
+            also: cause.and_then(|cause| also(names, conf, oom, cause)),
         }
     }
 
@@ -68,7 +72,10 @@ impl MainCause {
         match &self.cause {
             Some(cause) => {
                 let because = self.because(cause, requested_bytes);
-                format!("Out of memory: a request of {asked} failed {because}.")
+                let how_sure = how_sure(cause.certainty);
+                let also =
+                    self.also.as_deref().map(|also| format!(", and because of {also}")).unwrap_or_default();
+                format!("Out of memory: a request of {asked} failed{how_sure} {because}{also}.")
             }
             None => format!(
                 "Out of memory: a request of {asked} failed; the device lacked {}, and no single cause explains it.",
@@ -83,9 +90,11 @@ impl MainCause {
         let setting = in_backticks(self.setting.as_deref());
         match &cause.kind {
             OomCauseKind::Leak(line) => {
-                let more = cause
-                    .per_step
-                    .map_or(String::new(), |more| format!(", growing by {} per step", bytes(more)));
+                let more = match (cause.per_step, cause.per_repetition) {
+                    (Some(more), _) => format!(", growing by {} per step", bytes(more)),
+                    (None, Some(more)) => format!(", growing by {} each time", bytes(more)),
+                    (None, None) => String::new(),
+                };
                 format!("because of a leak: {} retains {size}{more}", Shown::joined(line))
             }
             OomCauseKind::Size => {
@@ -93,6 +102,16 @@ impl MainCause {
                     "because the device is too small: the allocated blocks and this request exceed the memory available to them by {size}"
                 )
             }
+            OomCauseKind::Rising if cause.per_step.is_some() => format!(
+                "because allocated memory grows by {} per step: {size} is needed with this request",
+                bytes(cause.per_step.unwrap_or_default())
+            ),
+            OomCauseKind::Rising => format!(
+                "because the device is too small: {size} is needed with this request, the most so far and rising"
+            ),
+            OomCauseKind::Pages => format!(
+                "because of {setting}: its pages take {size} more of the device for this request than a segment of its own size"
+            ),
             OomCauseKind::Outside => format!(
                 "because of other memory on the device: {size} of its {} is in use outside PyTorch's allocator",
                 bytes(self.device_total_bytes.unwrap_or_default())
@@ -144,6 +163,15 @@ impl MainCause {
     }
 }
 
+/// The word for a certainty, in front of "because" or a verb.
+pub(crate) fn how_sure(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Shown => "",
+        Certainty::Likely => ", likely",
+        Certainty::Possible => ", possibly",
+    }
+}
+
 /// Sentences about the missing bytes and all further causes. `conf` are the settings under which the request failed.
 pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OomExplanation) -> String {
     let main = oom.causes.main().map(|cause| cause.kind);
@@ -165,6 +193,20 @@ pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OomExplanation) -> String 
     text
 }
 
+/// Part of the bytes of a leak from which another cause is named beside it: one of this many.
+const SIMILAR_PART: u64 = 4;
+
+/// Another cause that would also have let the program go on, if the main cause is a leak that does not outweigh it.
+fn also(names: &Names<'_>, conf: &str, oom: &OomExplanation, main: &OomCause) -> Option<String> {
+    let is_leak = matches!(main.kind, OomCauseKind::Leak(_));
+    let is_similar = |other: &&OomCause| {
+        let is_size = matches!(other.kind, OomCauseKind::Leak(_) | OomCauseKind::Size | OomCauseKind::Rising);
+        other.is_decisive && !is_size && other.bytes >= main.bytes / SIMILAR_PART
+    };
+    let other = oom.causes.all.iter().filter(|_| is_leak).find(is_similar)?;
+    Some(phrase(names, conf, other))
+}
+
 /// A further cause, as a phrase without a verb.
 fn phrase(names: &Names<'_>, conf: &str, cause: &OomCause) -> String {
     let size = bytes(cause.bytes);
@@ -172,6 +214,8 @@ fn phrase(names: &Names<'_>, conf: &str, cause: &OomCause) -> String {
     match cause.kind {
         OomCauseKind::Leak(line) => format!("{size} retained by {}", names.frame(line)),
         OomCauseKind::Size => format!("{size} that the device is too small"),
+        OomCauseKind::Rising => format!("{size} needed with this request, the most so far and rising"),
+        OomCauseKind::Pages => format!("{size} taken by pages of {setting}"),
         OomCauseKind::Outside => format!("{size} of the device in use outside PyTorch's allocator"),
         OomCauseKind::Limit => format!("{size} free on the device above a limit on reserved bytes"),
         OomCauseKind::Rounding => format!("{size} added to blocks by {setting}"),
@@ -213,7 +257,8 @@ pub fn changes_after_oom<L>(
     growth: Option<u64>,
     advice: &Advice,
 ) -> Vec<String> {
-    let best = best.map(|best| best_setting(best, is_advised(best, main), growth, advice));
+    let grows = matches!(main, Some(OomCause { kind: OomCauseKind::Leak(_) | OomCauseKind::Rising, .. }));
+    let best = best.map(|best| best_setting(best, is_advised(best, main), grows, growth, advice));
     remedy.map(self::remedy).into_iter().chain(best).collect()
 }
 
@@ -241,7 +286,7 @@ pub(crate) fn remedy(remedy: &Remedy) -> String {
             served(peak)
         ),
         Remedy::LargerDevice(nearest, peak) => format!(
-            "With the recorded settings, the run up to this request fits on a device of {}, {} more; reserved bytes then peak at {}.",
+            "Up to this request alone, the run needs a device of {}, {} more, with the recorded settings; reserved bytes then peak at {}. What follows the request is not recorded.",
             bytes(nearest.needed),
             bytes(nearest.missing),
             bytes(*peak)
@@ -250,7 +295,13 @@ pub(crate) fn remedy(remedy: &Remedy) -> String {
 }
 
 /// The settings to change, the effect, and why it may be approximate.
-fn best_setting(best: &BestSetting, is_advised: bool, growth: Option<u64>, advice: &Advice) -> String {
+fn best_setting(
+    best: &BestSetting,
+    is_advised: bool,
+    grows: bool,
+    growth: Option<u64>,
+    advice: &Advice,
+) -> String {
     let peak = bytes(best.peak_reserved);
     let again = best.more_steps.zip(growth).map(|(steps, growth)| match steps {
         0 => format!(
@@ -268,7 +319,8 @@ fn best_setting(best: &BestSetting, is_advised: bool, growth: Option<u64>, advic
             1 => "The setting that was tried does not make it fit.".to_owned(),
             of => format!("None of the {of} settings tried makes it fit."),
         };
-        let nearest = best.nearest.as_ref().map(|nearest| format!(" {}", self::nearest(nearest)));
+        let nearest = best.nearest.as_ref().filter(|_| !grows);
+        let nearest = nearest.map(|nearest| format!(" {}", self::nearest(nearest)));
         format!("{tried}{}", nearest.unwrap_or_default())
     } else if !is_advised {
         let longer = match best.more_steps {
@@ -299,11 +351,12 @@ fn best_setting(best: &BestSetting, is_advised: bool, growth: Option<u64>, advic
     }
 }
 
-/// Whether the best setting is worth a change: the run fits with it, by more than the growth per step. For a leak no setting is, because
-/// it only delays the failure.
+/// Whether the best setting is worth a change: the run fits with it, by more than the growth per step. For memory that grows, no setting
+/// is, because it only delays the failure.
 pub(crate) fn is_advised<L>(best: &BestSetting, main: Option<&OomCause<L>>) -> bool {
-    let is_leak = matches!(main, Some(OomCause { kind: OomCauseKind::Leak(_), .. }));
-    best.fits && !is_leak && best.more_steps != Some(0)
+    let only_delays =
+        matches!(main, Some(OomCause { kind: OomCauseKind::Leak(_) | OomCauseKind::Rising, .. }));
+    best.fits && !only_delays && best.more_steps != Some(0)
 }
 
 /// A change of settings: an imperative sentence if `is_request`, else a phrase at the start of a sentence.
@@ -346,7 +399,7 @@ pub(crate) fn relative(change: &SettingChange, conf: &str) -> String {
 /// If no setting fits, the setting that comes nearest and the missing bytes, in a sentence.
 pub fn nearest(nearest: &Nearest) -> String {
     format!(
-        "{} comes nearest: it fits on a device with {} more, {} in total.",
+        "{} comes nearest: up to this request, it needs {} more than the device has, {} in total.",
         capitalized(&setting_name(&nearest.conf)),
         bytes(nearest.missing),
         bytes(nearest.needed)

@@ -106,12 +106,16 @@ impl UnexplainedOomsJson {
 pub(crate) struct CauseJson {
     cause: &'static str,
     bytes: u64,
-    /// Whether the request would have succeeded without it.
+    /// Whether the program would have gone on without it.
     decisive: bool,
+    /// How far the recording shows it: `shown`, `likely` or `possible`.
+    certainty: &'static str,
     /// For a leak: the line; else null.
     line: Option<String>,
     /// For a leak: its growth per step; null if it is unknown.
     bytes_per_step: Option<u64>,
+    /// For a leak: the bytes that one repetition retains, whatever repeats; null for other causes.
+    bytes_per_repetition: Option<u64>,
 }
 
 /// A line whose blocks keep free memory apart.
@@ -181,7 +185,9 @@ impl Builder<'_> {
             bytes: cause.bytes,
             decisive: cause.is_decisive,
             line,
+            certainty: cause.certainty.name(),
             bytes_per_step: cause.per_step,
+            bytes_per_repetition: cause.per_repetition,
         }
     }
 
@@ -204,6 +210,8 @@ fn name(kind: OomCauseKind) -> &'static str {
     match kind {
         OomCauseKind::Leak(_) => "leak",
         OomCauseKind::Size => "size",
+        OomCauseKind::Rising => "rising",
+        OomCauseKind::Pages => "pages",
         OomCauseKind::Outside => "outside",
         OomCauseKind::Limit => "limit",
         OomCauseKind::Rounding => "rounding",

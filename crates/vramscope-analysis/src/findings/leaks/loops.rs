@@ -1,0 +1,135 @@
+//! Whether the repetitions of a stack are a loop of the program, and not the layers of one forward pass.
+//!
+//! A model calls its layers in a loop too. What tells them apart is the rest of the model: in a loop of the program, everything
+//! that the calling line does comes again, and other lines between its calls; in a single forward pass, the embedding at its beginning does
+//! not, and nothing comes in between.
+
+use std::ops::Range;
+
+use vramscope_trace::{Frame, FrameId, StackId, Trace};
+
+use super::growth::{Repetition, Seen};
+use crate::stacks::{Code, Frames};
+
+/// Files of PyTorch whose loops are over the layers, the parameters or the segments of one model.
+const LOOPS_OF_MODELS: [&str; 4] = ["torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/checkpoint"];
+
+/// Out of this many stacks that began with the first repetition, one may be made once only, such as a mask that is kept.
+const ONE_MAY_BE_LAZY: usize = 10;
+
+/// Whether everything that the line does which leads to `stack` comes again with the repetitions. `seen` has the first and the last
+/// allocation of each stack.
+pub(super) fn is_loop(
+    trace: &Trace,
+    frames: &Frames,
+    stack: StackId,
+    repetitions: &[Repetition],
+    seen: &[Option<Seen>],
+) -> bool {
+    let (Some(second), Some(middle)) = (repetitions.get(1), repetitions.get(repetitions.len() / 2)) else {
+        return false;
+    };
+    let caller = caller_of_model(trace, frames, stack);
+    if caller.is_empty() {
+        return true;
+    }
+    let (Some(first), Some(last)) = (repetitions.first(), repetitions.last()) else { return false };
+    let (mut began, mut once) = (0usize, 0usize);
+    for (id, _) in trace.stacks.iter() {
+        let Some(seen) = seen[id.index()].filter(|seen| seen.first < second.first) else { continue };
+        if !is_called_by(trace, frames, id, &caller) {
+            continue;
+        }
+        began += 1;
+        once += usize::from(seen.last < middle.first);
+    }
+    once * ONE_MAY_BE_LAZY <= began && is_interrupted(trace, frames, stack, seen, first.first..last.last)
+}
+
+/// Whether something outside of the call of a model that leads to `stack` allocates within a range of allocations: the next input, a loss, a
+/// backward pass. True if the stack leads to no model.
+pub(super) fn is_interrupted(
+    trace: &Trace,
+    frames: &Frames,
+    stack: StackId,
+    seen: &[Option<Seen>],
+    range: Range<u32>,
+) -> bool {
+    let caller = caller_of_model(trace, frames, stack);
+    if python(trace, frames, stack).count() == caller.len() {
+        return true;
+    }
+    let is_within = |seen: Seen| {
+        let around = seen.first < range.start && seen.last >= range.end;
+        around || range.contains(&seen.first) || range.contains(&seen.last)
+    };
+    let is_in_model = |id| {
+        let next = python(trace, frames, id).nth(caller.len());
+        is_called_by(trace, frames, id, &caller) && next.is_some_and(|frame| is_of_model(trace, frame))
+    };
+    trace.stacks.iter().any(|(id, _)| seen[id.index()].is_some_and(is_within) && !is_in_model(id))
+}
+
+/// The fewest other stacks that must come with the repetitions.
+const FEWEST_OTHERS: usize = 2;
+
+/// Whether other stacks allocate again and again with the repetitions of `stack`, as the work of a loop does. A loop that loads and converts
+/// the parameters of a model has one other stack.
+pub(super) fn has_other_work(
+    trace: &Trace,
+    stack: StackId,
+    repetitions: &[Repetition],
+    seen: &[Option<Seen>],
+) -> bool {
+    others(trace, stack, repetitions, seen).take(FEWEST_OTHERS).count() == FEWEST_OTHERS
+}
+
+/// Whether the loop of the repetitions goes on after an allocation: at least half of the other stacks that come with them do.
+pub(super) fn goes_on(
+    trace: &Trace,
+    stack: StackId,
+    repetitions: &[Repetition],
+    seen: &[Option<Seen>],
+    after: u32,
+) -> bool {
+    let (mut all, mut later) = (0usize, 0usize);
+    for seen in others(trace, stack, repetitions, seen) {
+        all += 1;
+        later += usize::from(seen.last > after);
+    }
+    all > 0 && later * 2 >= all
+}
+
+/// The other stacks that allocate again and again with the repetitions of `stack`.
+fn others<'t>(
+    trace: &'t Trace,
+    stack: StackId,
+    repetitions: &[Repetition],
+    seen: &'t [Option<Seen>],
+) -> impl Iterator<Item = Seen> + use<'t> {
+    let middle = repetitions.get(repetitions.len() / 2).map_or(0, |middle| middle.first);
+    let least = repetitions.len();
+    let comes_with =
+        move |&seen: &Seen| seen.count as usize * 2 >= least && seen.first < middle && seen.last > middle;
+    let others = trace.stacks.iter().filter(move |&(id, _)| id != stack);
+    others.filter_map(|(id, _)| seen[id.index()]).filter(comes_with)
+}
+
+/// Returns the Python frames of a stack, outermost first, up to the one that calls the model.
+fn caller_of_model(trace: &Trace, frames: &Frames, stack: StackId) -> Vec<FrameId> {
+    python(trace, frames, stack).take_while(|&frame| !is_of_model(trace, frame)).collect()
+}
+
+fn python(trace: &Trace, frames: &Frames, stack: StackId) -> impl Iterator<Item = FrameId> {
+    trace.stacks.get(stack).iter().rev().copied().filter(|&frame| frames.code(frame) != Code::Native)
+}
+
+fn is_called_by(trace: &Trace, frames: &Frames, stack: StackId, caller: &[FrameId]) -> bool {
+    python(trace, frames, stack).take(caller.len()).eq(caller.iter().copied())
+}
+
+fn is_of_model(trace: &Trace, frame: FrameId) -> bool {
+    let Frame { name, filename, .. } = trace.frames.get(frame);
+    let (name, path) = (trace.strings.get(name), trace.strings.get(filename));
+    matches!(name, "forward" | "__init__") || LOOPS_OF_MODELS.iter().any(|part| path.contains(part))
+}

@@ -1,5 +1,6 @@
 """The questions of the page: asks a served page each of them, and measures the server's processor time and peak memory."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -113,6 +114,8 @@ class Page:
             return None
         except (TimeoutError, urllib.error.URLError, ConnectionError):
             # A server that cannot read its file ends.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(2)
             return None if self.process.poll() is not None else (float("inf"), float("inf"))
         time.sleep(0.02)
         return self.cpu() - before, self.highest()

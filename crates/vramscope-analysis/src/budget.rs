@@ -7,7 +7,7 @@ use vramscope_trace::{Action, Category, Event};
 use crate::basics::Both;
 use crate::categories::AllocationCategories;
 use crate::diff::{DeviceHistory, HolderChange, HoldersOf, holders_of_both};
-use crate::findings::{LeakSuspect, OomExplanation, leak_suspects, ooms};
+use crate::findings::{Certainty, LeakSuspect, OomExplanation, leak_suspects, ooms};
 use crate::groups::{By, Holder, by_line, holders_at};
 use crate::history::{History, Peak, Peaks, Quality};
 use crate::known::{BudgetStatus, KnownBytes, Unknown, has_wrong_events, lacks_events, lacks_history};
@@ -25,7 +25,7 @@ pub enum Budget {
     Growth(ByteKind, Growth),
     /// The allocated bytes of this category never exceed this many bytes.
     Category(Category, u64),
-    /// No line is a suspected leak; see [`leak_suspects`].
+    /// No line is [shown](Certainty::Shown) to leak; see [`leak_suspects`].
     NoLeaks,
     /// No memory request failed.
     NoOoms,
@@ -253,7 +253,9 @@ impl<'t> Side<'t> {
     }
 
     fn leaks(&self) -> DeviceVerdict {
+        // A check fails on what the recording shows, and not on what is likely.
         let mut suspects = leak_suspects(self.history, self.frames);
+        suspects.retain(|suspect| suspect.certainty == Certainty::Shown);
         if !suspects.is_empty() {
             let categories = self.categories.get_or_init(|| AllocationCategories::of(self.history));
             Steps::of(self.history, categories).measure_leaks(self.history, &mut suspects);

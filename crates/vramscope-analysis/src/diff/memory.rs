@@ -12,7 +12,7 @@ use crate::basics::{Both, Side};
 use crate::categories::AllocationCategories;
 use crate::findings::{Fragmentation, largest_request};
 use crate::groups::Amount;
-use crate::history::{Counters, History, Layout, Moment, Peaks, Quality};
+use crate::history::{Counters, History, Layout, Moment, Peaks, Quality, is_growth};
 use crate::stacks::Frames;
 use crate::steps::Step;
 
@@ -164,15 +164,22 @@ impl Difference {
             let history = compared.of(side).history;
             Some(Fragmentation::in_layout(history, layouts.of(side), largest_request(history)?))
         };
+        // Both peaks belong to the whole run; at one moment, a cache that was filled before says nothing.
         let unused = |side: Side| {
-            let peak = peaks.of(side).reserved;
-            let allocated = compared.of(side).history.counters_at(peak.moment).allocated;
-            Amount { bytes: peak.bytes.saturating_sub(allocated), ..Amount::default() }
+            let Peaks { reserved, allocated, .. } = peaks.of(side);
+            Amount { bytes: reserved.bytes.saturating_sub(allocated.bytes), ..Amount::default() }
         };
+        // A recording that begins after a warm-up does not show why memory is reserved.
+        let reserves =
+            |side: Side| compared.of(side).history.device().events.actions().iter().any(|&a| is_growth(a));
+        let is_known = reserves(Side::A) && reserves(Side::B);
         Self {
             moments,
             counters: layouts.map(Layout::counters),
-            findings: findings(&comparison, Both { a: unused(Side::A), b: unused(Side::B) }),
+            findings: findings(
+                &comparison,
+                is_known.then(|| Both { a: unused(Side::A), b: unused(Side::B) }),
+            ),
             categories: categories(&comparison, &all),
             lines: lines(&comparison, all.iter().copied()),
             stacks: stacks(&comparison),
@@ -187,7 +194,7 @@ impl Difference {
 
 /// Returns the findings of all rules. Findings that count come first; among them those that explain the change, then those that
 /// have consequences, then the largest differences.
-fn findings(comparison: &StackComparison, unused: Both<Amount>) -> Vec<Finding> {
+fn findings(comparison: &StackComparison, unused: Option<Both<Amount>>) -> Vec<Finding> {
     let whole: u64 =
         comparison.rows.iter().map(|row| row.difference().unsigned_abs()).fold(0, u64::saturating_add);
     let counts = |held: Both<Amount>| {
@@ -206,7 +213,7 @@ fn findings(comparison: &StackComparison, unused: Both<Amount>) -> Vec<Finding> 
             counts: counts(held),
         }
     });
-    let of_segments = (unused.a.bytes != unused.b.bytes).then(|| Finding {
+    let of_segments = unused.filter(|unused| unused.a.bytes != unused.b.bytes).map(|unused| Finding {
         cause: Cause::Unused,
         held: unused,
         categories: Vec::new(),

@@ -38,6 +38,7 @@ pub use call_paths::{CallPath, Calls, CallsOf, NO_GROUP, NodeKind, NodeSet, Path
 pub(crate) use call_tree::call_tree;
 pub use call_tree::{CallTree, ComparedNode, Node, compared_call_tree};
 pub use captures::GraphCapture;
+pub(crate) use captures::graph_pools;
 pub(crate) use collectives::collectives;
 pub use collectives::{Collective, CollectiveUse};
 pub use device_use::{DeviceUse, MeasuredUse};

@@ -55,10 +55,18 @@ pub(crate) fn serving_memory(
     Some(parts)
 }
 
+/// Fewer bytes than one of this many parts of the peak are no cache of a server: a forward pass of a model that could generate returns keys
+/// and values too.
+const LEAST_PART: u64 = 50;
+
 /// Returns the moment of the parts; `None` if the program has no KV cache.
 fn moment(history: &History, categories: &AllocationCategories) -> Option<Moment> {
     let is_cache = |a: &&RecordedAllocation| categories.category(a) == Category::KvCache;
     let cache: Vec<&RecordedAllocation> = history.allocations.iter().filter(is_cache).collect();
+    let highest = history.peaks().allocated.bytes;
+    if peak(&cache).0 < highest / LEAST_PART {
+        return None;
+    }
     let end = history.end();
     if cache.iter().any(|a| a.is_allocated_at(end)) {
         return Some(end);

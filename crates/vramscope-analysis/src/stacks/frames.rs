@@ -227,6 +227,10 @@ fn code_of_file(filename: &str) -> Code {
     {
         return Code::Library;
     }
+    // The functions that replace PyTorch's on a phantom GPU, and the Python package in a checkout, are not the program's.
+    if path.ends_with("/vramscope_values.py") || path.contains("/python/vramscope/") {
+        return Code::Library;
+    }
     let installed = path.contains("/site-packages/") || path.contains("/dist-packages/");
     if installed || is_standard_library(&path) || TORCH.iter().any(|t| path.contains(&format!("/{t}"))) {
         return Code::Library;

@@ -35,7 +35,7 @@ fn the_failure_is_told_in_words() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         text.contains(
-            "a request of 223.24 MiB failed because of fragmentation: 1.61 GiB is free in 52 blocks"
+            "a request of 223.24 MiB failed, likely because of fragmentation: 1.61 GiB is free in 52 blocks"
         ),
         "{text}"
     );

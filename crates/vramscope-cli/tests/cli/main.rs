@@ -7,6 +7,7 @@ mod book;
 mod categories;
 mod changed;
 mod check;
+mod clinic;
 mod convert;
 mod data;
 mod dataset;

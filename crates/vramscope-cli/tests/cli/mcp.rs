@@ -193,7 +193,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         fits(&schemas["summary"], &summary, "summary");
         insta::assert_snapshot!(sentences(&summary), @r"
         Device 0: peaks of 6.23 GiB allocated, 7.68 GiB reserved.
-        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed because of fragmentation: 1.61 GiB is free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not sufficient alone: 6.63 MiB free in the pool for requests of another size.
+        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed, likely because of fragmentation: 1.61 GiB is free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not sufficient alone: 6.63 MiB free in the pool for requests of another size.
         Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request then succeeds, and reserved bytes peak at 7.50 GiB up to that event.
         ");
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;

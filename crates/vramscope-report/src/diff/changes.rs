@@ -183,7 +183,7 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
         }
         Cause::Unused => {
             format!(
-                "Reserved but not allocated at the peak of reserved bytes: {now}. The settings differ, or free blocks are reused to a different degree."
+                "Peak of reserved bytes above the peak of allocated bytes: {now}. The settings differ, or free blocks are reused to a different degree."
             )
         }
         Cause::Category(category) => format!("{}: {now}.", crate::names::category(*category)),

@@ -23,7 +23,7 @@ pub(crate) struct AllocatorFindingJson {
     finding: &'static str,
     /// Bytes that the problem costs or concerns.
     bytes: u64,
-    /// `certain`: events or an exact replay show it; `likely`: events show it, if the program goes on as before; `possible`: only the
+    /// `shown`: events or an exact replay show it; `likely`: events show it, if the program goes on as before; `possible`: only the
     /// end state shows it.
     certainty: &'static str,
     /// The event that shows it; null if the end state does.

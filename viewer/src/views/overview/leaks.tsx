@@ -47,7 +47,10 @@ export function LeaksCard({ leaks }: { leaks: Leak[] }) {
               <br />
               {count(leak.kept)} of {counted(leak.allocations, 'allocation')} kept to the end: {bytes(leak.kept_bytes)}, of which{' '}
               {bytes(leak.kept_bytes_by_then[HALF] ?? 0)} by the middle of the run
-              {leak.kept_bytes_per_step !== null && `; ${bytes(leak.kept_bytes_per_step)} a step (median)`}
+              {leak.kept_bytes_per_step
+                ? `; ${bytes(leak.kept_bytes_per_step)} a step (median)`
+                : `; ${bytes(leak.kept_bytes_per_repetition)} each time`}{' '}
+              ({leak.certainty})
             </span>
           </li>
         ))}

@@ -14,6 +14,9 @@ use crate::stacks::Frames;
 /// The second run begins after this share of all allocations since the first one: one of this many parts.
 const GAP_PARTS: u32 = 5;
 
+/// The fewest allocations from the first run to the second.
+const FEWEST_BETWEEN: u32 = 16;
+
 /// The first run must have left one of this many parts of the live bytes.
 const LEFT_PARTS: u64 = 5;
 
@@ -72,7 +75,8 @@ fn left_by_first_run(blocks: &[Live], least_gap: u32) -> Option<(u64, Range<u32>
     let is_same = again.len() <= first.len() && first.iter().zip(again).all(|(a, b)| a.1 == b.1);
     let (last, next) = (first.last()?.0, again.first()?.0);
     let bytes = first.iter().map(|&(_, _, size)| size).sum();
-    (gap >= least_gap.max(1) && is_same).then_some((bytes, last + 1..next))
+    let is_apart = gap >= least_gap.max(FEWEST_BETWEEN) && gap as usize > blocks.len();
+    (is_apart && is_same).then_some((bytes, last + 1..next))
 }
 
 #[cfg(test)]

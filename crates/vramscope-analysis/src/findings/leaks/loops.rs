@@ -18,13 +18,15 @@ const LOOPS_OF_MODELS: [&str; 4] = ["torch/nn/", "torch/optim/", "torch/autograd
 const ONE_MAY_BE_LAZY: usize = 10;
 
 /// Whether everything that the line does which leads to `stack` comes again with the repetitions. `seen` has the first and the last
-/// allocation of each stack.
+/// allocation of each stack. Without other evidence that the loop is one of the program (`is_shown`), something outside of the model must come
+/// between the repetitions.
 pub(super) fn is_loop(
     trace: &Trace,
     frames: &Frames,
     stack: StackId,
     repetitions: &[Repetition],
     seen: &[Option<Seen>],
+    is_shown: bool,
 ) -> bool {
     let (Some(second), Some(middle)) = (repetitions.get(1), repetitions.get(repetitions.len() / 2)) else {
         return false;
@@ -43,7 +45,8 @@ pub(super) fn is_loop(
         began += 1;
         once += usize::from(seen.last < middle.first);
     }
-    once * ONE_MAY_BE_LAZY <= began && is_interrupted(trace, frames, stack, seen, first.first..last.last)
+    once * ONE_MAY_BE_LAZY <= began
+        && (is_shown || is_interrupted(trace, frames, stack, seen, first.first..last.last))
 }
 
 /// Whether something outside of the call of a model that leads to `stack` allocates within a range of allocations: the next input, a loss, a

@@ -41,7 +41,7 @@ use vramscope_trace::{Action, Category, FrameId, PoolId, StackId};
 
 use crate::categories::{AllocationCategories, StackIterations};
 use crate::findings::Certainty;
-use crate::groups::pools_of;
+use crate::groups::{graph_pools, pools_of};
 use crate::history::{History, Moment, Origin, RecordedAllocation};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
@@ -192,12 +192,14 @@ pub(crate) fn end_of_run(history: &History) -> Moment {
         return Moment::after(oom);
     }
     let (then, at_end) = (Moment::after(last), history.end());
-    let allocated = |moment| history.counters_at(moment).allocated;
-    if allocated(at_end) <= allocated(then) / LEFT_BY_TEARDOWN { then } else { at_end }
+    let live = history.allocated_at(then);
+    let (all, left) =
+        live.fold((0, 0), |(all, left), a| (all + 1, left + usize::from(a.is_allocated_at(at_end))));
+    if left <= all / LEFT_BY_TEARDOWN { then } else { at_end }
 }
 
-/// A program that frees all but one of this many parts of its memory at the end is being torn down.
-const LEFT_BY_TEARDOWN: u64 = 20;
+/// A program that frees all but one of this many parts of its blocks at the end is being torn down; workspaces of libraries are left.
+const LEFT_BY_TEARDOWN: usize = 10;
 
 /// The growth of a run, before categories are known.
 #[derive(Debug, Default)]
@@ -224,16 +226,18 @@ impl Growing {
         categories: impl FnOnce() -> C,
     ) -> Vec<LeakSuspect> {
         let Self { mut growth, end, only } = self;
+        let comparisons = end.index() * 4 / history.trace().stacks.len().max(1);
+        let (mut examined, most) = (0, comparisons.max(FEWEST_EXAMINED));
         let mut growing: Vec<(StackId, Course, Vec<Repetition>)> = Vec::new();
         growth.courses.sort_by_key(|(stack, course)| (std::cmp::Reverse(course.kept_bytes()), *stack));
         for (stack, course) in &growth.courses {
             let stack = *stack;
-            if growing.len() >= MOST_STACKS {
+            if examined >= most {
                 break;
             }
             let is_only = only.is_some() && frames.own_frame(history.trace(), stack) == only;
             let repetitions = if is_only { course.single_rises() } else { course.repetitions() };
-            let is_suspect = || {
+            let mut is_suspect = || {
                 let [first, .., last] = repetitions.as_slice() else { return false };
                 let gap = (last.first - first.first) / (repetitions.len() as u32 - 1);
                 let (trace, seen) = (history.trace(), &growth.seen);
@@ -242,12 +246,22 @@ impl Growing {
                         && course.rises_by_equal_sizes()
                         && has_other_work(trace, stack, &repetitions, seen)
                 };
-                repetitions.len() >= FEWEST_REPETITIONS
-                    && course.grows_to_the_end(&repetitions, growth.allocations, |after| {
-                        goes_on(trace, stack, &repetitions, seen, after)
-                    })
-                    && (repeats || gap >= LEAST_WORK || is_work())
-                    && is_loop(trace, frames, stack, &repetitions, seen)
+                if repetitions.len() < FEWEST_REPETITIONS {
+                    return false;
+                }
+                examined += 1;
+                count_steps(seen.len());
+                course.grows_to_the_end(&repetitions, growth.allocations, |after| {
+                    goes_on(trace, stack, &repetitions, seen, after)
+                }) && (repeats || gap >= LEAST_WORK || is_work())
+                    && is_loop(
+                        trace,
+                        frames,
+                        stack,
+                        &repetitions,
+                        seen,
+                        repeats && repetitions.len() >= SHOWN_REPETITIONS,
+                    )
             };
             if is_only && repetitions.len() >= FEWEST_REPETITIONS || is_suspect() {
                 growing.push((stack, course.clone(), repetitions));
@@ -274,8 +288,9 @@ impl Growing {
     }
 }
 
-/// The most growing stacks that are examined, most bytes first.
-const MOST_STACKS: usize = 500;
+/// The fewest stacks that are examined, most bytes first, if there are as many. Each is compared with all stacks; more are examined if the
+/// comparisons are fewer than four times the events.
+const FEWEST_EXAMINED: usize = 40;
 
 /// Joins the stacks of each line.
 fn by_line(
@@ -476,7 +491,7 @@ pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
 /// Drops the lines whose growth is expected: state that is made once, results of CUDA graphs, and workspaces.
 fn drop_expected(history: &History, categories: &AllocationCategories, suspects: &mut Vec<LeakSuspect>) {
     drop_made_once(history, categories, suspects);
-    drop_private_pools(history, suspects);
+    drop_results_of_graphs(history, suspects);
     drop_by_category(history, categories, suspects);
 }
 
@@ -534,16 +549,23 @@ fn drop_by_category(history: &History, categories: &AllocationCategories, suspec
     });
 }
 
-/// Drops the suspects of which CUDA graphs retain at least half of the bytes: blocks in private pools, which graphs keep for their replays.
-fn drop_private_pools(history: &History, suspects: &mut Vec<LeakSuspect>) {
+/// Drops the suspects of which CUDA graphs retain at least half of the bytes. Captures run on streams of their own, which shows their pools
+/// where nothing else does.
+fn drop_results_of_graphs(history: &History, suspects: &mut Vec<LeakSuspect>) {
     let pools = if suspects.is_empty() { Vec::new() } else { pools_of(history) };
     if pools.is_empty() {
         return;
     }
+    let graphs = graph_pools(history, |id| pools[id]);
     let mut retained = retained(history, suspects).into_iter();
     suspects.retain(|suspect| {
         let kept = retained.next().unwrap_or_default().into_iter();
-        let of_graphs = kept.filter(|&id| pools[id].is_some_and(|pool| pool != PoolId::default()));
+        let of_graphs = kept.filter(|&id| {
+            pools[id].is_some_and(|pool| {
+                let is_private = pool != PoolId::default() && history.allocations[id].stream != 0;
+                is_private || graphs.contains(&pool)
+            })
+        });
         of_graphs.map(|id| history.allocations[id].size).sum::<u64>() < suspect.kept_bytes.div_ceil(2)
     });
 }

@@ -5,11 +5,11 @@
 //! at least `lacking`, and so would what follows. What follows is not recorded, but earlier requests show it. If
 //! the program had as many bytes allocated before, and worked, this state is enough. If allocated bytes were at
 //! a new maximum and rising, the memory left after the request must hold what followed the same request
-//! before or, if it is the first one, as much as they rose in the last quarter of the allocations; otherwise, the cause only decides which request fails first. Causes are sorted as
+//! before or, if it is the first one, as much as they rose in the last quarter of the run; otherwise, the cause only decides which request fails first. Causes are sorted as
 //! follows:
 //!
 //! 1. Decisive causes come before all others.
-//! 2. Among the decisive causes, leaks come first (unless they are only likely, and another one has more bytes), then plain size: any other change would only
+//! 2. Among the decisive causes, leaks come first (unless another one has more bytes), then plain size: any other change would only
 //!    delay these failures. Memory that rises without another cause comes last.
 //! 3. Then causes are sorted by bytes, most first. Between equals, a setting comes before the blocks that it
 //!    leaves unusable.

@@ -10,7 +10,7 @@ use crate::history::{History, Moment, RecordedAllocation};
 pub struct Rise {
     /// The most bytes allocated before the request.
     pub highest: u64,
-    /// The most bytes allocated in the first three quarters of all allocations before the request.
+    /// The most bytes allocated in the first three quarters of the run before the request, by the bytes of all allocations.
     pub highest_earlier: u64,
     /// Number of allocations before the request.
     pub allocations: usize,
@@ -22,13 +22,13 @@ pub struct Rise {
 /// Fewer allocations before a request show no trend.
 const FEWEST_ALLOCATIONS: usize = 8;
 
-/// Part of the allocations before a request whose rise tells how the program would have gone on: the last of this many.
-const PARTS: usize = 4;
+/// Part of the run before a request whose rise tells how the program would have gone on: the last of this many.
+const PARTS: u64 = 4;
 
 impl Rise {
     /// The bytes that follow a request that makes allocated memory `needed`, as far as the recording tells. 0 if the program had as many bytes
     /// allocated before, because what it needs is then known to be enough. If it made the same request before, it is what followed then. Else
-    /// it is as much as allocated bytes rose in the last quarter of the allocations; too few of them show no trend.
+    /// it is as much as allocated bytes rose in the last quarter of the run; too few of them show no trend.
     pub(crate) fn expected(self, needed: u64) -> u64 {
         if !self.is_new_maximum(needed) || self.allocations < FEWEST_ALLOCATIONS {
             return 0;
@@ -52,11 +52,18 @@ impl Rise {
     /// The rise before an event; `bytes` has the allocated bytes at each moment up to it.
     fn before(history: &History, bytes: &[u64], event: usize) -> Self {
         let actions = &history.device().events.actions()[..event];
-        let made = |moment: usize| moment == 0 || actions[moment - 1] == Action::Alloc;
         let allocations = actions.iter().filter(|&&action| action == Action::Alloc).count();
-        let earlier = ((allocations + 1) * (PARTS - 1)).div_ceil(PARTS);
-        let moments = (0..bytes.len()).filter(|&moment| made(moment));
-        let highest_earlier = moments.take(earlier).map(|moment| bytes[moment]).max().unwrap_or_default();
+        // All bytes that were allocated by each moment: a thousand small blocks are less work than one large one.
+        let risen = |pair: &[u64; 2]| pair[1].saturating_sub(pair[0]);
+        let all = bytes.array_windows().map(risen).fold(bytes[0], u64::saturating_add);
+        let (mut so_far, mut highest_earlier) = (bytes[0], bytes[0]);
+        for pair in bytes.array_windows() {
+            so_far = so_far.saturating_add(risen(pair));
+            if so_far > all / PARTS * (PARTS - 1) {
+                break;
+            }
+            highest_earlier = highest_earlier.max(pair[1]);
+        }
         count_steps(event);
         Self {
             highest: bytes.iter().copied().max().unwrap_or_default(),

@@ -34,11 +34,27 @@ pub struct CallTree {
     pub roots: Vec<usize>,
 }
 
+/// If one line of the user's code allocates this share of all bytes itself, its calls of packages become nodes too.
+const NEARLY_ALL_PERCENT: u128 = 90;
+
 /// Builds the tree of `holders`, which must be grouped by stack: outermost calls first, most bytes first.
 ///
-/// For a stack with user frames, only these become nodes; for any other stack, its [own frame](Frames::own_frame).
+/// For a stack with user frames, only these become nodes; for any other stack, its [own frame](Frames::own_frame). A program may leave all work
+/// to a library, so that one line has nearly everything: then the Python frames of packages become nodes too.
 pub(crate) fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
-    let calls = Calls { of: CallsOf::Own, inverted: false };
+    let own = call_tree_of(CallsOf::Own, trace, frames, holders);
+    let all: u64 = own.roots.iter().map(|&root| own.nodes[root].bytes).sum();
+    let itself =
+        |node: &Node| node.bytes - node.children.iter().map(|&child| own.nodes[child].bytes).sum::<u64>();
+    let has_nearly_all = |node: &Node| u128::from(itself(node)) * 100 >= u128::from(all) * NEARLY_ALL_PERCENT;
+    if all > 0 && own.nodes.iter().any(has_nearly_all) {
+        return call_tree_of(CallsOf::Python, trace, frames, holders);
+    }
+    own
+}
+
+fn call_tree_of(of: CallsOf, trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
+    let calls = Calls { of, inverted: false };
     let transforms = Transforms::default();
     let mut shape = Shape::of(Paths { trace, frames, calls, transforms: &transforms });
     let held = shape.held(holders);

@@ -118,7 +118,7 @@ const LEAST_PART: u64 = 10;
 fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect], retained: &[Vec<usize>]) {
     let (moment, lacking, shortage) = (Moment::after(oom.event), oom.causes.lacking, oom.causes.shortage);
     let allocated = oom.counters.allocated;
-    // A leak that is not shown decides if no place of free blocks has more bytes.
+    // A leak decides if no place of free blocks has more bytes.
     let others = oom.causes.all.iter().filter(|cause| cause.is_decisive && cause.kind != OomCauseKind::Size);
     let others = others.filter(|cause| cause.kind != OomCauseKind::Rising).map(|cause| cause.bytes);
     let most_of_others = others.max().unwrap_or_default();
@@ -131,7 +131,7 @@ fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect
             bytes,
             is_decisive: bytes >= lacking
                 && (bytes >= shortage || bytes >= allocated / LEAST_PART)
-                && (leak.certainty == Certainty::Shown || bytes >= most_of_others),
+                && bytes >= most_of_others,
             certainty: leak.certainty,
             per_step: leak.kept_per_step.filter(|&bytes| bytes > 0),
             per_repetition: Some(leak.kept_per_repetition),

@@ -23,7 +23,7 @@ class AllocatorFinding(TypedDict):
     bytes: int
     """Bytes that the problem costs or concerns."""
     certainty: str
-    """`certain`: events or an exact replay show it; `likely`: events show it, if the program goes on as before;
+    """`shown`: events or an exact replay show it; `likely`: events show it, if the program goes on as before;
     `possible`: only the end state shows it.
     """
     event: int | None

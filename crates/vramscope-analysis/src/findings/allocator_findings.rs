@@ -2,6 +2,7 @@
 
 use vramscope_trace::StackId;
 
+use super::certainty::Certainty;
 use super::ineffective_advice::IneffectiveAdvice;
 use super::late_block::LateBlock;
 use super::stranded::StrandedCache;
@@ -21,18 +22,6 @@ pub enum AllocatorFinding {
     UnsplitGrowth(UnsplitGrowth),
     /// More bytes are reserved than the device has. Bytes: the difference.
     UnbackedBytes(UnbackedBytes),
-}
-
-/// How far a recording proves a conclusion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Certainty {
-    /// Events of the recording, or an exact replay of it, show the problem.
-    Shown,
-    /// The events show the problem, if the program goes on as before.
-    Likely,
-    /// Only the end state shows the problem.
-    Possible,
 }
 
 impl AllocatorFinding {
@@ -81,17 +70,6 @@ impl AllocatorFinding {
             Self::IneffectiveAdvice(advice) => Some((advice.event, advice.stack)),
             Self::UnsplitGrowth(growth) => Some((growth.event?, None)),
             Self::UnbackedBytes(unbacked) => Some((unbacked.event?, None)),
-        }
-    }
-}
-
-impl Certainty {
-    /// The name in JSON and in sentences.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shown => "shown",
-            Self::Likely => "likely",
-            Self::Possible => "possible",
         }
     }
 }

@@ -7,9 +7,13 @@
 //! - `out_of_memory`: failed requests, with the memory state at each.
 //! - `referrers`: tensors whose referrers the program named.
 //! - `oom_causes`: why a request failed, each cause in bytes.
+//! - `rise`: what would have followed a failed request, as the run before it shows.
+//! - `loaded`: a checkpoint that is still held beside the model.
+//! - `certainty`: how far a recording proves a conclusion.
 //! - `allocator_findings`: known problems of programs with a caching allocator; `stranded` and others have their rules.
 
 mod allocator_findings;
+mod certainty;
 mod fragmentation;
 mod idle;
 mod ineffective_advice;
@@ -25,7 +29,8 @@ mod stranded;
 mod unbacked;
 mod unsplit_growth;
 
-pub use allocator_findings::{AllocatorFinding, Certainty};
+pub use allocator_findings::AllocatorFinding;
+pub use certainty::Certainty;
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
 pub use ineffective_advice::IneffectiveAdvice;

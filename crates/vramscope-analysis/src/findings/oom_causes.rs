@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
 use vramscope_trace::{FrameId, PowerOfTwoDivisions};
 
-use super::allocator_findings::Certainty;
+use super::certainty::Certainty;
 use super::fragmentation::{Fragmentation, Request, Unusable};
 use super::rise::Rise;
 use crate::history::Counters;
@@ -37,8 +37,8 @@ pub enum OomCauseKind<L = FrameId> {
     /// The device is too small. Bytes: by how much it is too small for the allocated blocks and the request,
     /// with each rounded to its smallest possible block.
     Size,
-    /// The program needs more with each request: allocated bytes were at their maximum and rising, and what is left
-    /// does not hold what follows. Bytes: the allocated blocks and the request.
+    /// The program needs more with each request: allocated bytes were at their maximum and rising, and the rest of
+    /// the device is too small for the next requests. Bytes: the allocated blocks and the request.
     Rising,
     /// Pages of expandable segments. Bytes: how much more of the device the request needs in pages than in a segment
     /// of its own size.

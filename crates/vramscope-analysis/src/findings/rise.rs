@@ -80,8 +80,8 @@ impl Rise {
     }
 }
 
-/// Returns the last block that the stack of a failed request made in at least half its size and freed, before memory fell below what was allocated
-/// then: the program has come to this line again. The layers of one forward pass make the same requests too, but memory only rises between
+/// Returns the last block that the stack of a failed request made in at least half its size and freed, before memory fell below that
+/// level: the program called this line again. The layers of one forward pass make the same requests too, but memory only rises between
 /// them.
 fn same_request<'h>(history: &'h History, bytes: &[u64], event: usize) -> Option<&'h RecordedAllocation> {
     let failed = history.device().events.get(event);

@@ -35,7 +35,7 @@ pub struct CallTree {
 }
 
 /// If one line of the user's code allocates this share of all bytes itself, its calls of packages become nodes too.
-const NEARLY_ALL_PERCENT: u128 = 90;
+const NEARLY_ALL_PERCENT: u128 = 97;
 
 /// Builds the tree of `holders`, which must be grouped by stack: outermost calls first, most bytes first.
 ///

@@ -97,13 +97,16 @@ fn weigh_checkpoint(history: &History, frames: &Frames, oom: &mut OomExplanation
     oom.causes.add([OomCause::of(OomCauseKind::Leak(line), bytes, is_decisive, Certainty::Likely)]);
 }
 
+/// Growth by less than one of this many parts of the bytes needed is not what fills the device.
+const LEAST_GROWTH_PART: u64 = 100;
+
 /// Says of memory that rises with every step by how much. If the device is too small by no more than a step adds, the growth is the cause.
 fn weigh_growth(oom: &mut OomExplanation, growth: Option<u64>) {
-    let Some(growth) = growth else { return };
+    let bytes = oom.counters.allocated.saturating_add(oom.request.bytes);
+    let Some(growth) = growth.filter(|&growth| growth >= bytes / LEAST_GROWTH_PART) else { return };
     let rising = oom.causes.get(OomCauseKind::Rising).copied();
     let too_small = oom.causes.get(OomCauseKind::Size).filter(|size| size.bytes <= growth).copied();
     let Some(cause) = rising.or(too_small) else { return };
-    let bytes = oom.counters.allocated.saturating_add(oom.request.bytes);
     if cause.kind == OomCauseKind::Size {
         oom.causes.put(OomCause { bytes: 0, ..cause });
     }

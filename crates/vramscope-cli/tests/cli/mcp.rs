@@ -199,7 +199,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;
         insta::assert_snapshot!(sentences(&leaking), @r"
         Device 0: peaks of 59.53 MiB allocated, 70.00 MiB reserved.
-        Device 0: 1 line suspected of a leak; workloads.py:92 leak retains 15.02 MiB.
+        Device 0: 1 line suspected of a leak; workloads.py:92 leak retains 15.01 MiB.
         ");
         let report = printed(&["report", oom]);
         assert_eq!(without(summary, &["recording", "findings"]), report);

@@ -9,7 +9,7 @@ export type AllocatorFinding = {
   finding: string;
   /** Bytes that the problem costs or concerns. */
   bytes: number;
-  /** `certain`: events or an exact replay show it; `likely`: events show it, if the program goes on as before; `possible`: only the end state shows it. */
+  /** `shown`: events or an exact replay show it; `likely`: events show it, if the program goes on as before; `possible`: only the end state shows it. */
   certainty: string;
   /** The event that shows it; null if the end state does. */
   event: number | null;

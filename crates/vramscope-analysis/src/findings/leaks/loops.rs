@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
 use vramscope_trace::{Frame, FrameId, StackId, Trace};
 
 use super::growth::{Repetition, Seen};
@@ -36,15 +37,17 @@ pub(super) fn is_loop(
         return true;
     }
     let (Some(first), Some(last)) = (repetitions.first(), repetitions.last()) else { return false };
-    let (mut began, mut once) = (0usize, 0usize);
+    // Frames of the interpreter differ from call to call, so Python's frames tell which stacks are the same.
+    let mut calls: HashMap<Vec<FrameId>, Seen> = HashMap::new();
     for (id, _) in trace.stacks.iter() {
-        let Some(seen) = seen[id.index()].filter(|seen| seen.first < second.first) else { continue };
-        if !is_called_by(trace, frames, id, &caller) {
+        let Some(seen) = seen[id.index()].filter(|_| is_called_by(trace, frames, id, &caller)) else {
             continue;
-        }
-        began += 1;
-        once += usize::from(seen.last < middle.first);
+        };
+        let of = calls.entry(python(trace, frames, id).collect()).or_insert(seen);
+        (of.first, of.last) = (of.first.min(seen.first), of.last.max(seen.last));
     }
+    let began = calls.values().filter(|seen| seen.first < second.first).count();
+    let once = calls.values().filter(|seen| seen.first < second.first && seen.last < middle.first).count();
     once * ONE_MAY_BE_LAZY <= began
         && (is_shown || is_interrupted(trace, frames, stack, seen, first.first..last.last))
 }

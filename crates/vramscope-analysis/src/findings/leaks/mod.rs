@@ -56,7 +56,7 @@ pub const WINDOWS: usize = 10;
 pub(crate) const FEWEST_REPETITIONS: usize = 3;
 
 /// With this many repetitions, growth is shown instead of likely.
-const SHOWN_REPETITIONS: usize = 6;
+pub(crate) const SHOWN_REPETITIONS: usize = 6;
 
 /// Out of ten steps between windows, the number in which the floor must rise. It is less than ten because a program step may be
 /// as long as a window.

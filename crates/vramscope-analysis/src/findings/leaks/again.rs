@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use vramscope_trace::{FrameId, StackId};
 
 use super::growth::Growth;
-use super::loops::is_interrupted;
+use super::loops::Calls;
 use crate::history::{History, Moment};
 use crate::stacks::Frames;
 
@@ -48,12 +48,12 @@ pub(super) fn stacks_of_two_runs(
         }
     }
     let least_gap = growth.allocations / GAP_PARTS;
+    let calls = Calls { trace: history.trace(), frames, seen: &growth.seen };
     let (mut lines, mut left) = (Vec::new(), 0);
     for (line, blocks) in live {
         let Some((bytes, between)) = left_by_first_run(&blocks, least_gap) else { continue };
         let stack = growth.courses.iter().map(|&(stack, _)| stack).find(|&stack| line_of(stack) == line);
-        let is_run = |stack| is_interrupted(history.trace(), frames, stack, &growth.seen, between);
-        if stack.is_some_and(is_run) {
+        if stack.is_some_and(|stack| calls.is_interrupted(stack, between)) {
             lines.push(line);
             left += bytes;
         }

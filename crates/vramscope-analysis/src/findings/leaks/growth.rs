@@ -24,11 +24,13 @@ pub(crate) struct Course {
     /// Number of allocations that are live at the end, and their bytes by the window in which they were made.
     pub(crate) kept: u64,
     pub(crate) kept_in: [u64; WINDOWS],
-    /// The rises of the floor, last first until [`Course::finish`].
+    /// The rises of the floor.
     rises: Vec<Rise>,
-    /// The calls at which the fewest live allocations rise, last first until they are complete.
+    /// The calls at which the fewest live allocations rise.
     rises_of_number: Vec<u32>,
+    /// The fewest live allocations from the current moment to the end.
     floor: u64,
+    /// The number of its last allocation among all of the device.
     last_call: u32,
 }
 

@@ -47,7 +47,7 @@ use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
 use again::stacks_of_two_runs;
 use growth::{Course, Growth, LEAST_WORK, Repetition};
-use loops::{goes_on, has_other_work, is_loop};
+use loops::Calls;
 
 /// Number of windows, with equal numbers of events, that a run is divided into.
 pub const WINDOWS: usize = 10;
@@ -153,7 +153,7 @@ impl ActiveRange {
 /// The smallest number of allocations of one stack that shows that a run repeats itself although it frees nothing.
 const FEWEST_KEPT: u64 = 100;
 
-/// Whether nothing is ever freed, and the program runs out of memory at one of its own lines that allocates the failing size
+/// Returns the line of a program that never frees anything, and runs out of memory at a line of its own that allocates the failing size
 /// again and again, as a list that keeps everything does. Loading a model and a forward pass also free little, but packages make
 /// their allocations, in many different stacks and sizes.
 fn only_grows(history: &History, frames: &Frames) -> Option<FrameId> {
@@ -230,8 +230,8 @@ impl Growing {
         let (mut examined, most) = (0, comparisons.max(FEWEST_EXAMINED));
         let mut growing: Vec<(StackId, Course, Vec<Repetition>)> = Vec::new();
         growth.courses.sort_by_key(|(stack, course)| (std::cmp::Reverse(course.kept_bytes()), *stack));
-        for (stack, course) in &growth.courses {
-            let stack = *stack;
+        let calls = Calls { trace: history.trace(), frames, seen: &growth.seen };
+        for &(stack, ref course) in &growth.courses {
             if examined >= most {
                 break;
             }
@@ -239,29 +239,20 @@ impl Growing {
             let repetitions = if is_only { course.single_rises() } else { course.repetitions() };
             let mut is_suspect = || {
                 let [first, .., last] = repetitions.as_slice() else { return false };
-                let gap = (last.first - first.first) / (repetitions.len() as u32 - 1);
-                let (trace, seen) = (history.trace(), &growth.seen);
-                let is_work = || {
-                    growth.freed as usize >= repetitions.len()
-                        && course.rises_by_equal_sizes()
-                        && has_other_work(trace, stack, &repetitions, seen)
-                };
                 if repetitions.len() < FEWEST_REPETITIONS {
                     return false;
                 }
                 examined += 1;
-                count_steps(seen.len());
-                course.grows_to_the_end(&repetitions, growth.allocations, |after| {
-                    goes_on(trace, stack, &repetitions, seen, after)
-                }) && (repeats || gap >= LEAST_WORK || is_work())
-                    && is_loop(
-                        trace,
-                        frames,
-                        stack,
-                        &repetitions,
-                        seen,
-                        repeats && repetitions.len() >= SHOWN_REPETITIONS,
-                    )
+                count_steps(growth.seen.len());
+                let gap = (last.first - first.first) / (repetitions.len() as u32 - 1);
+                let frees = growth.freed as usize >= repetitions.len();
+                let is_work =
+                    || frees && course.rises_by_equal_sizes() && calls.has_other_work(stack, &repetitions);
+                let is_shown = repeats && repetitions.len() >= SHOWN_REPETITIONS;
+                let goes_on = |after| calls.goes_on(stack, &repetitions, after);
+                course.grows_to_the_end(&repetitions, growth.allocations, goes_on)
+                    && (repeats || gap >= LEAST_WORK || is_work())
+                    && calls.is_loop(stack, &repetitions, is_shown)
             };
             if is_only && repetitions.len() >= FEWEST_REPETITIONS || is_suspect() {
                 growing.push((stack, course.clone(), repetitions));
@@ -357,7 +348,7 @@ fn count_repetitions(history: &History, suspects: &mut [LeakSuspect]) {
         }
         let most = sizes.values().map(|s| s.0).max().unwrap_or_default();
         let begin = sizes.values().map(|s| s.1).min().unwrap_or_default();
-        let quarter = (suspect.end.index() - begin) / 4;
+        let quarter = suspect.end.index().saturating_sub(begin) / 4;
         // Sizes that are retained for a part of the time only are not what grows.
         let lasts =
             |s: &&(usize, usize, usize)| s.1 <= begin + quarter && s.2 + quarter >= suspect.end.index();

@@ -320,7 +320,15 @@ fn best_setting(
             of => format!("None of the {of} settings tried makes it fit."),
         };
         let nearest = best.nearest.as_ref().filter(|_| !grows);
-        let nearest = nearest.map(|nearest| format!(" {}", self::nearest(nearest)));
+        // The recording ends with the failure, so the setting is not known to fit further.
+        let nearest = nearest.map(|nearest| {
+            format!(
+                " {} comes nearest: up to this request, it needs {} more than the device has, {} in total.",
+                capitalized(&setting_name(&nearest.conf)),
+                bytes(nearest.missing),
+                bytes(nearest.needed)
+            )
+        });
         format!("{tried}{}", nearest.unwrap_or_default())
     } else if !is_advised {
         let longer = match best.more_steps {
@@ -399,7 +407,7 @@ pub(crate) fn relative(change: &SettingChange, conf: &str) -> String {
 /// If no setting fits, the setting that comes nearest and the missing bytes, in a sentence.
 pub fn nearest(nearest: &Nearest) -> String {
     format!(
-        "{} comes nearest: up to this request, it needs {} more than the device has, {} in total.",
+        "{} comes nearest: it fits on a device with {} more, {} in total.",
         capitalized(&setting_name(&nearest.conf)),
         bytes(nearest.missing),
         bytes(nearest.needed)

@@ -255,7 +255,8 @@ impl Failing<'_> {
     /// Weighs all causes that the allocator's state alone shows.
     pub(crate) fn causes(&self) -> OomCauses {
         let (lacking, is_exact) = self.lacking();
-        let mut causes = OomCauses { all: Vec::new(), lacking, shortage: self.shortage(), is_exact };
+        let shortage = self.shortage();
+        let mut causes = OomCauses { all: Vec::new(), lacking, shortage, is_exact };
         // Without the request, the program had never allocated so much: what it does next is inferred.
         let is_new = self.rise.is_some_and(|rise| rise.is_new_maximum(self.needed()));
         let certainty = |kind| match kind {
@@ -269,7 +270,6 @@ impl Failing<'_> {
         };
         let too_large = self.too_large();
         put(OomCauseKind::Size, too_large, too_large > 0);
-        let shortage = self.shortage();
         let outside = self.outside().unwrap_or(0);
         let others = outside.saturating_sub(OWN_CONTEXT);
         let is_large = self.device_total.is_some_and(|total| others >= total / LARGE_PART);
@@ -283,11 +283,8 @@ impl Failing<'_> {
         let (pages, segment) =
             (self.policy.device_bytes(self.request.bytes), self.policy.segment_size(self.request.bytes));
         let is_for_pages = segment <= self.device_free && pages > self.device_free;
-        put(
-            OomCauseKind::Pages,
-            if is_for_pages { pages.saturating_sub(segment) } else { 0 },
-            is_packing_enough,
-        );
+        let by_pages = if is_for_pages { pages.saturating_sub(segment) } else { 0 };
+        put(OomCauseKind::Pages, by_pages, is_packing_enough);
         let free = |why| self.fragmentation.unusable.iter().find(|u| u.why == why).map_or(0, |u| u.bytes);
         let unsplit = self.inside.unsplit + free(Unusable::NotSplit);
         let idle = self.idle.min(free(Unusable::OtherStream));

@@ -136,7 +136,7 @@ fn weigh_leaks(history: &History, oom: &mut OomExplanation, leaks: &[LeakSuspect
                 && (bytes >= shortage || bytes >= allocated / LEAST_PART)
                 && bytes >= most_of_others,
             certainty: leak.certainty,
-            per_step: leak.kept_per_step.filter(|&bytes| bytes > 0),
+            per_step: leak.growth_per_step(),
             per_repetition: Some(leak.kept_per_repetition),
         }
     };

@@ -1,7 +1,7 @@
 //! The first lines of the report: failures and leaks, and the change that helps.
 
 use super::holders::has_stacks;
-use super::out_of_memory::causes::{is_advised, oom_advice, oom_verdict, recorded_conf};
+use super::out_of_memory::causes::{growth, is_advised, oom_advice, oom_verdict, recorded_conf};
 use anstyle::Style;
 use vramscope_analysis::{Certainty, LeakSuspect, OomCauseKind, Recorder, Summary};
 use vramscope_basics::units::{bytes, count};
@@ -34,10 +34,10 @@ impl Page<'_> {
                 Certainty::Likely => "Leak likely at",
                 Certainty::Possible => "Leak possible at",
             };
-            let more = bytes(leak.kept_per_step.filter(|&more| more > 0).unwrap_or(leak.kept_per_repetition));
-            let each = if leak.kept_per_step.is_some_and(|more| more > 0) { "per step" } else { "each time" };
+            let more = growth(leak.growth_per_step(), Some(leak.kept_per_repetition));
+            let more = more.map(|(more, each)| format!(", {} more {each}", bytes(more))).unwrap_or_default();
             said.push(format!(
-                "{leak_at} {line}: it retained {kept} of the {all} blocks it allocated, {held}, {more} more {each}."
+                "{leak_at} {line}: it retained {kept} of the {all} blocks it allocated, {held}{more}."
             ));
         }
         let style = if said.is_empty() { GOOD } else { BAD };

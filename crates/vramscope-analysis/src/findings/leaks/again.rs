@@ -1,9 +1,10 @@
 //! Memory of an earlier run that is still live while the program makes the same allocations again, such as a cell of a notebook that
 //! runs twice while a variable keeps the first model.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use vramscope_trace::{FrameId, StackId};
 
 use super::growth::Growth;
@@ -37,37 +38,40 @@ pub(super) fn stacks_of_two_runs(
         let own = frames.own_frame(history.trace(), stack);
         &all[..all.iter().position(|&frame| Some(frame) == own).map_or(all.len(), |at| at + 1)]
     };
-    let mut live: HashMap<&[FrameId], Vec<Live>> = HashMap::new();
+    // By line, with the first of its stacks.
+    let mut live: HashMap<&[FrameId], (StackId, Vec<Live>)> = HashMap::new();
     let mut all = 0;
     for (number, a) in history.recorded().enumerate() {
         if a.from <= end && a.to > end {
             all += a.size;
             if let Some(stack) = history.stack_of(a) {
-                live.entry(line_of(stack)).or_default().push((number as u32, a.requested, a.size));
+                let of_line = live.entry(line_of(stack)).or_insert_with(|| (stack, Vec::new()));
+                of_line.1.push((number as u32, a.requested, a.size));
             }
         }
     }
     let least_gap = growth.allocations / GAP_PARTS;
+    let of_line = |(line, (stack, blocks)): (_, (StackId, Vec<Live>))| {
+        let (bytes, between) = left_by_first_run(&blocks, least_gap)?;
+        Some((Reverse(bytes), stack, line, between))
+    };
+    let mut again: Vec<_> = live.into_iter().filter_map(of_line).collect();
+    again.sort_unstable_by_key(|&(bytes, stack, ..)| (bytes, stack));
+    again.truncate(growth.most_examined(end));
     let calls = Calls { trace: history.trace(), frames, seen: &growth.seen };
-    let (mut lines, mut left) = (Vec::new(), 0);
-    for (line, blocks) in live {
-        let Some((bytes, between)) = left_by_first_run(&blocks, least_gap) else { continue };
-        let stack = growth.courses.iter().map(|&(stack, _)| stack).find(|&stack| line_of(stack) == line);
-        if stack.is_some_and(|stack| calls.is_interrupted(stack, between)) {
-            lines.push(line);
-            left += bytes;
-        }
-    }
-    if left < all / LEFT_PARTS {
+    again.retain(|(_, stack, _, between)| calls.is_interrupted(*stack, between.clone()));
+    if again.iter().map(|(Reverse(bytes), ..)| bytes).sum::<u64>() < all / LEFT_PARTS {
         return Vec::new();
     }
+    let lines: HashSet<&[FrameId]> = again.into_iter().map(|(_, _, line, _)| line).collect();
     let stacks = growth.courses.iter().map(|&(stack, _)| stack);
-    let mut stacks: Vec<StackId> = stacks.filter(|&stack| lines.contains(&line_of(stack))).collect();
+    let mut stacks: Vec<StackId> = stacks.filter(|&stack| lines.contains(line_of(stack))).collect();
     stacks.sort_unstable();
     stacks
 }
 
-/// Returns the bytes of the first of two runs, and the allocations between them; `None` if these are not two runs, the second of which makes what the first made.
+/// Returns the bytes of the first of two runs, and the allocations between them; `None` if these are not two runs, or the second does not
+/// make what the first made.
 fn left_by_first_run(blocks: &[Live], least_gap: u32) -> Option<(u64, Range<u32>)> {
     let gap = |(i, pair): (usize, &[Live; 2])| (pair[1].0 - pair[0].0, i + 1);
     let (gap, second) = blocks.array_windows().enumerate().map(gap).max()?;

@@ -75,7 +75,16 @@ pub(crate) struct Growth {
 
 const NONE: u32 = u32::MAX;
 
+/// The fewest stacks that are examined, most bytes first, if there are as many. Each is compared with all stacks; more are examined if the
+/// comparisons are fewer than four times the events.
+const FEWEST_EXAMINED: usize = 40;
+
 impl Growth {
+    /// Returns the number of stacks that are compared with all others.
+    pub(crate) fn most_examined(&self, end: Moment) -> usize {
+        (end.index() * 4 / self.seen.len().max(1)).max(FEWEST_EXAMINED)
+    }
+
     /// Walks the run back from `end`: a floor is the lowest value from a moment to the end.
     pub(crate) fn of(history: &History, end: Moment) -> Self {
         let stacks = history.trace().stacks.len();
@@ -180,7 +189,7 @@ impl Course {
 
     /// Bytes that are live at the end.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        self.kept_in.iter().sum()
+        self.end_bytes
     }
 
     /// The fewest live allocations from the start of each window to the end.

@@ -104,6 +104,11 @@ pub struct LeakSuspect {
 }
 
 impl LeakSuspect {
+    /// Returns the retained bytes per step; `None` if no steps are known, or if most steps retain nothing, as in growth per epoch.
+    pub fn growth_per_step(&self) -> Option<u64> {
+        self.kept_per_step.filter(|&bytes| bytes > 0)
+    }
+
     /// Whether the suspect retains this allocation.
     pub fn keeps(&self, a: &RecordedAllocation) -> bool {
         let is_its_own = a.stack.is_some_and(|stack| self.stacks.binary_search(&stack).is_ok());
@@ -226,8 +231,7 @@ impl Growing {
         categories: impl FnOnce() -> C,
     ) -> Vec<LeakSuspect> {
         let Self { mut growth, end, only } = self;
-        let comparisons = end.index() * 4 / history.trace().stacks.len().max(1);
-        let (mut examined, most) = (0, comparisons.max(FEWEST_EXAMINED));
+        let (mut examined, most) = (0, growth.most_examined(end));
         let mut growing: Vec<(StackId, Course, Vec<Repetition>)> = Vec::new();
         growth.courses.sort_by_key(|(stack, course)| (std::cmp::Reverse(course.kept_bytes()), *stack));
         let calls = Calls { trace: history.trace(), frames, seen: &growth.seen };
@@ -278,10 +282,6 @@ impl Growing {
         suspects
     }
 }
-
-/// The fewest stacks that are examined, most bytes first, if there are as many. Each is compared with all stacks; more are examined if the
-/// comparisons are fewer than four times the events.
-const FEWEST_EXAMINED: usize = 40;
 
 /// Joins the stacks of each line.
 fn by_line(
@@ -487,17 +487,14 @@ fn drop_expected(history: &History, categories: &AllocationCategories, suspects:
 }
 
 /// Whether the suspect retains at most one block for each parameter: gradients and optimizer state that are made one after the other, and
-/// autocast's copies, of half the size.
+/// autocast's copies, of half the size. `parameters` has the number of live parameters of each requested size.
 fn is_of_parameters(
     history: &History,
     categories: &AllocationCategories,
+    parameters: &HashMap<u64, usize>,
     suspect: &LeakSuspect,
     kept: &[usize],
 ) -> bool {
-    let mut parameters: HashMap<u64, usize> = HashMap::new();
-    for a in history.allocated_at(suspect.end).filter(|a| categories.category(a) == Category::Parameter) {
-        *parameters.entry(a.requested).or_default() += 1;
-    }
     if parameters.is_empty() {
         return false;
     }
@@ -520,6 +517,11 @@ fn is_of_parameters(
 
 /// Drops workspaces, and marks KV caches as possible leaks: the one of a request that is not done grows in the same way.
 fn drop_by_category(history: &History, categories: &AllocationCategories, suspects: &mut Vec<LeakSuspect>) {
+    let Some(end) = suspects.first().map(|suspect| suspect.end) else { return };
+    let mut parameters: HashMap<u64, usize> = HashMap::new();
+    for a in history.allocated_at(end).filter(|a| categories.category(a) == Category::Parameter) {
+        *parameters.entry(a.requested).or_default() += 1;
+    }
     let mut retained = retained(history, suspects).into_iter();
     suspects.retain_mut(|suspect| {
         let kept = retained.next().unwrap_or_default();
@@ -530,7 +532,7 @@ fn drop_by_category(history: &History, categories: &AllocationCategories, suspec
                 .filter(|a| categories.category(a) == category);
             of.map(|a| a.size).sum::<u64>() >= suspect.kept_bytes.div_ceil(2)
         };
-        if is_of_parameters(history, categories, suspect, &kept) {
+        if is_of_parameters(history, categories, &parameters, suspect, &kept) {
             return false;
         }
         if is_mostly(Category::KvCache) {

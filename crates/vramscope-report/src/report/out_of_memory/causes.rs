@@ -90,11 +90,9 @@ impl MainCause {
         let setting = in_backticks(self.setting.as_deref());
         match &cause.kind {
             OomCauseKind::Leak(line) => {
-                let more = match (cause.per_step, cause.per_repetition) {
-                    (Some(more), _) => format!(", growing by {} per step", bytes(more)),
-                    (None, Some(more)) => format!(", growing by {} each time", bytes(more)),
-                    (None, None) => String::new(),
-                };
+                let more = growth(cause.per_step, cause.per_repetition);
+                let more = more.map(|(more, each)| format!(", growing by {} {each}", bytes(more)));
+                let more = more.unwrap_or_default();
                 format!("because of a leak: {} retains {size}{more}", Shown::joined(line))
             }
             OomCauseKind::Size => {
@@ -161,6 +159,11 @@ impl MainCause {
             }
         }
     }
+}
+
+/// The bytes that a leak adds, and how often: with each step if that is known, else with each repetition.
+pub(crate) fn growth(per_step: Option<u64>, per_repetition: Option<u64>) -> Option<(u64, &'static str)> {
+    per_step.map(|more| (more, "per step")).or_else(|| per_repetition.map(|more| (more, "each time")))
 }
 
 /// The word for a certainty, in front of "because" or a verb.

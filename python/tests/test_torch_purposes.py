@@ -123,3 +123,29 @@ def test_memory_that_a_checkpoint_retains_for_backward_is_an_activation(tmp_path
     # Each step retains the results of the four blocks; tensors inside a block are recomputed in backward.
     assert len(kept) == 8 * 4
     assert {text.split("module=")[1].split(";")[0] for text in kept} == {f"blocks.{number}.1" for number in range(4)}
+
+
+def test_a_loaded_optimizer_state_is_known_before_the_first_step(tmp_path: Path) -> None:
+    program = """
+        import torch, vramscope.torch
+        from torch import nn
+
+        model = nn.Sequential(*[nn.Linear(512, 512, bias=False) for _ in range(4)]).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.randn(8, 512, device="cuda")).sum().backward()
+        optimizer.step()
+        torch.save(optimizer.state_dict(), "states.pt")
+        del optimizer
+        with vramscope.torch.record("run.pickle"):
+            optimizer = torch.optim.AdamW(model.parameters())
+            optimizer.load_state_dict(torch.load("states.pt"))
+            model(torch.randn(8, 512, device="cuda")).sum().backward()
+    """
+    done = python(tmp_path, dedent(program))
+    assert done.returncode == 0, done.stderr
+    states = [
+        event["user_metadata"]
+        for event in events(tmp_path / "run.pickle")
+        if event["action"] == "alloc" and event["user_metadata"].startswith("vramscope:category=optimizer_state")
+    ]
+    assert len(states) == 8

@@ -248,7 +248,10 @@ class Walk:
                 label, is_attribute = _edge(self._objects[before], self._objects[after], is_attribute)
             labels.append(label)
         text = "".join(_without_registries(labels))
-        return text if len(text) <= _LONGEST_CHAIN else text[: _LONGEST_CHAIN - 3] + "..."
+        if len(text) <= _LONGEST_CHAIN:
+            return text
+        # The variable is at the start, or after the frames of an exception.
+        return text[: _LONGEST_CHAIN // 3] + "..." + text[3 - 2 * _LONGEST_CHAIN // 3 :]
 
 
 def _namespaces() -> tuple[list[tuple[str, dict[str, Any]]], list[tuple[str, dict[str, Any]]]]:

@@ -240,8 +240,12 @@ class Device(TypedDict):
     """Three of these further events; None if there are none."""
     best_setting: BestSetting | None
     """After an out-of-memory failure: the setting that would have worked best on the same device."""
+    less_reserved: LessReserved | None
+    """Other settings under which a run without a failed request reserves clearly less; None if none is known."""
     remedy: Remedy | None
     """After an out-of-memory failure: another change, if it removes the main cause."""
+    fixes: list[Fix]
+    """Changes of the program that the leak or the failed request points to, the most useful first."""
     growth_per_step_bytes: int | None
     """Growth of allocated bytes per step; None if there is none, or no steps are known."""
     estimates: NotRequired[Estimates | None]
@@ -578,6 +582,22 @@ class FittingGpu(TypedDict):
     num_alloc_retries: int
 
 
+class Fix(TypedDict):
+    """A change of the program that the leak or the failed request points to."""
+
+    change: str
+    """`drop_checkpoint`, `drop_earlier_model`, `fewer_copies`, `autocast_cache`, `eval_accumulation`, `no_grad`,
+    `detach`, `fewer_results`, `smaller_optimizer`, `chunked_loss`, `fused_attention`, `limit_input`, `in_parts` or
+    `smaller_batch`.
+    """
+    line: Frame | None
+    """The line that made most of the memory, if there is one."""
+    bytes: int
+    """Bytes of the memory that the change is about."""
+    certainty: str
+    """`likely` or `possible`."""
+
+
 class Floors(TypedDict):
     """The least memory that any allocator needs."""
 
@@ -912,6 +932,18 @@ class Leak(TypedDict):
     """Bytes that one repetition retains: the mean."""
     certainty: str
     """`shown`, `likely` or `possible`."""
+
+
+class LessReserved(TypedDict):
+    """Settings under which a run reserves less."""
+
+    add: list[str]
+    """Items to add to the recorded settings."""
+    remove: list[str]
+    """Items to remove from the recorded settings."""
+    peak_reserved_bytes: int
+    """The peak of reserved bytes in a replay with this change."""
+    exact: bool
 
 
 class Library(TypedDict):

@@ -20,7 +20,7 @@ from vramscope.torch._hooks import Hooks
 from vramscope.torch._log import SUFFIX, LogRecord
 from vramscope.torch._recording import Recording
 from vramscope.torch._saved_tensors import SavedTensorsHooks
-from vramscope.torch._tensors import TensorNotes
+from vramscope.torch._tensors import TensorNotes, live_optimizers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -270,6 +270,9 @@ class Record(Recording):
 
     def _describe(self) -> None:
         try:
+            # A loaded state is known only to its optimizer until the first step.
+            for optimizer in live_optimizers():
+                self._purposes.add_optimizer(optimizer)
             self._tensors.take()
         except Exception as failure:
             print(f"vramscope: the tensors were not described: {failure}", file=sys.stderr)

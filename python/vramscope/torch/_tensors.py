@@ -167,6 +167,11 @@ def _described(tensor: Any) -> Described | None:
         return None
 
 
+def live_optimizers() -> list[Any]:
+    """The optimizers of the program."""
+    return [each for each in gc.get_objects() if is_a(type(each), torch.optim.Optimizer)]
+
+
 def _named() -> Iterator[tuple[str, Any]]:
     """The parameters, buffers, gradients and optimizer states of all models and optimizers, with their names."""
     modules: list[Any] = []

@@ -9,6 +9,8 @@ pub(super) struct AllocationFacts {
     pub(super) signs: StackSigns,
     /// Its size, compared with the parameters of the model.
     pub(super) parameter: ParameterSize,
+    /// Read from a file, as one of as many tensors of its size as modules have parameters of that size.
+    pub(super) is_loaded_weight: bool,
     /// Its size, compared with other known sizes.
     pub(super) size: KnownSize,
     /// Its stream, in a recording without stacks.
@@ -63,8 +65,8 @@ pub(super) enum AllocatedIn {
     Backward { freed: BackwardFree, ahead: Ahead },
     /// A forward pass that is repeated inside the backward pass.
     Recompute { freed: RecomputeFree, ahead: Ahead },
-    /// The optimizer step.
-    Optimizer { freed: StepFree, ahead: Ahead },
+    /// The optimizer step. `rebinds`: a parameter of the same size was freed right after the allocation.
+    Optimizer { freed: StepFree, ahead: Ahead, rebinds: bool },
 }
 
 /// Whether a backward pass follows the phase.

@@ -1,5 +1,7 @@
 //! Infers the categories of allocations from stacks, lifetimes and repetition.
 
+use std::collections::BTreeMap;
+
 use hashbrown::{HashMap, HashSet};
 use vramscope_trace::{FrameId, StackId};
 
@@ -153,8 +155,12 @@ struct Known {
     phases_are_known: bool,
     /// The first events of forward passes that no backward pass follows and that retain much of their memory.
     keeping: HashSet<u32>,
-    /// Sizes of allocations that modules made, loaded or moved.
-    modules: HashSet<u64>,
+    /// Sizes of allocations that modules made, loaded or moved, with their numbers.
+    modules: HashMap<u64, usize>,
+    /// Tensors read from a file that are copies of parameters, by event.
+    loaded_weights: HashSet<u32>,
+    /// Allocations by the optimizer that parameters were bound to, by event.
+    rebound: HashSet<u32>,
     /// Kinds of allocations that the program's own code also makes after a backward pass.
     again: HashSet<Likeness>,
     /// Allocations made by forward passes and freed by backward passes, in order: event and size.
@@ -178,14 +184,14 @@ impl Known {
         let (mut parameters, mut gradients) = (HashSet::new(), HashSet::new());
         let mut left_behind = 0;
         let mut passes: HashMap<u32, (u64, u64)> = HashMap::new();
-        let (mut modules, mut again, mut kept) = (HashSet::new(), HashSet::new(), Vec::new());
+        let (mut modules, mut again, mut kept) = (HashMap::new(), HashSet::new(), Vec::new());
         let mut growth: HashMap<StackId, Growth> = HashMap::new();
         phases.each(history, |a, interval| match interval.phase {
             Phase::Setup => {
                 if setup_free(phases, a, interval) != StepFree::Within {
                     let signs = signs.get(a.stack);
                     if signs.has(Sign::Made) || signs.has(Sign::Moved) {
-                        modules.insert(a.requested);
+                        *modules.entry(a.requested).or_default() += 1;
                     }
                     parameters.insert(a.requested);
                 }
@@ -228,6 +234,8 @@ impl Known {
         let keeping = passes.into_iter().filter(keeps).map(|(from, _)| from).collect();
         let growing = growth.into_iter().filter(|(_, g)| g.is_steady()).map(|(stack, _)| stack).collect();
         Self {
+            loaded_weights: loaded_weights(history, &signs, &modules),
+            rebound: rebound_parameters(history, phases, &signs),
             modules,
             again,
             kept,
@@ -248,13 +256,14 @@ impl Known {
         let signs = self.signs.get(a.stack);
         AllocationFacts {
             signs,
-            parameter: if self.modules.contains(&a.requested) {
+            parameter: if self.modules.contains_key(&a.requested) {
                 ParameterSize::Module
             } else if self.parameters.contains(&a.requested) {
                 ParameterSize::Other
             } else {
                 ParameterSize::NoParameter
             },
+            is_loaded_weight: self.loaded_weights.contains(&event(a)),
             size: if self.lt_workspaces.contains(&event(a)) {
                 KnownSize::Workspace
             } else if self.gradients.contains(&a.requested) {
@@ -307,7 +316,11 @@ impl Known {
             }
             Phase::Backward => AllocatedIn::Backward { freed: backward_free(phases, a, interval), ahead },
             Phase::Recompute => AllocatedIn::Recompute { freed: recompute_free(a, interval), ahead },
-            Phase::Optimizer => AllocatedIn::Optimizer { freed: step_free(phases, a, interval), ahead },
+            Phase::Optimizer => AllocatedIn::Optimizer {
+                freed: step_free(phases, a, interval),
+                ahead,
+                rebinds: self.rebound.contains(&event(a)),
+            },
         }
     }
 
@@ -413,6 +426,48 @@ fn for_each_gradient(
     let in_each = left_behind / phases.backward_passes().max(1);
     let is_enough = |count: usize| count >= 2 && count * 3 >= in_each * 2;
     made.into_iter().filter(|&(_, count)| is_enough(count)).map(|((stack, _), _)| stack).collect()
+}
+
+/// Returns the tensors read from files that are copies of parameters, by event. Of each size, a checkpoint has as many tensors as modules have
+/// parameters; with the states of Adam, which programs save after the model, it has two more for each, and a file of states alone has those.
+fn loaded_weights(history: &History, signs: &Signs, modules: &HashMap<u64, usize>) -> HashSet<u32> {
+    let mut loaded: HashMap<u64, Vec<u32>> = HashMap::new();
+    for a in history.recorded().filter(|a| signs.get(a.stack).has(Sign::Read)) {
+        loaded.entry(a.requested).or_default().push(event(a));
+    }
+    let of_size = |(size, events): (u64, Vec<u32>)| {
+        let parameters = modules.get(&size).copied().unwrap_or_default();
+        let has_states_alone = parameters > 0 && events.len() == 2 * parameters;
+        events.into_iter().take(if has_states_alone { 0 } else { parameters })
+    };
+    loaded.into_iter().flat_map(of_size).collect()
+}
+
+/// Returns the allocations by the optimizer right before a parameter of the same size was freed, by event: the program bound the parameter
+/// to a new tensor.
+fn rebound_parameters(history: &History, phases: &Phases, signs: &Signs) -> HashSet<u32> {
+    // The parameters so far, by the event before which each was freed.
+    let mut freed: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut rebound = HashSet::new();
+    let mut last: Option<&RecordedAllocation> = None;
+    let mut see = |next: u32, last: Option<&RecordedAllocation>, freed: &mut BTreeMap<u32, u64>| {
+        let Some(made) = last else { return };
+        if freed.range(event(made)..next).any(|(_, &size)| size == made.requested) {
+            rebound.insert(event(made));
+            freed.insert(event_before(made.freed), made.requested);
+        }
+    };
+    phases.each(history, |a, interval| {
+        see(event(a), last.take(), &mut freed);
+        let of_module = |signs: StackSigns| signs.has(Sign::Made) || signs.has(Sign::Moved);
+        if interval.phase == Phase::Optimizer {
+            last = Some(a);
+        } else if of_module(signs.get(a.stack)) {
+            freed.insert(event_before(a.freed), a.requested);
+        }
+    });
+    see(NEVER, last, &mut freed);
+    rebound
 }
 
 /// The growth of one stack's sizes from forward pass to forward pass.

@@ -154,6 +154,23 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         |f| f.has(Sign::OptimizerState) && f.retained() != Retained::Within,
     ),
     rule(
+        "parameters bound anew by the optimizer",
+        C::Parameter,
+        E::Lifetime,
+        "the optimizer allocated it, and a parameter of the same size was freed right after",
+        |f| matches!(f.allocated, Optimizer { rebinds: true, .. }),
+    ),
+    rule(
+        "copies of parameters",
+        C::Parameter,
+        E::Likeness,
+        "it is a retained copy, or was read from a file, and a parameter has the same size",
+        |f| {
+            let is_copy = f.has(Sign::Copied) && !f.has(Sign::OptimizerState) || f.is_loaded_weight;
+            is_copy && f.retained() != Retained::Within && f.is_as_large_as_a_parameter()
+        },
+    ),
+    rule(
         "loaded optimizer state",
         C::OptimizerState,
         E::Likeness,
@@ -375,13 +392,6 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         |f| matches!(f.allocated, Between { freed: PassFree::AfterBackward(_) | PassFree::Never, .. }),
     ),
     rule(
-        "copies of parameters",
-        C::Parameter,
-        E::Likeness,
-        "it is a retained copy, and a parameter has the same size",
-        |f| f.has(Sign::Copied) && f.retained() != Retained::Within && f.is_as_large_as_a_parameter(),
-    ),
-    rule(
         "tensors accumulated by a forward pass",
         C::Activation,
         E::Likeness,
@@ -436,6 +446,7 @@ mod tests {
         AllocationFacts {
             signs: StackSigns::default(),
             parameter: ParameterSize::NoParameter,
+            is_loaded_weight: false,
             size: KnownSize::Other,
             stream: Stream::Main,
             allocated,
@@ -472,7 +483,7 @@ mod tests {
     }
 
     fn optimizer(freed: StepFree) -> AllocatedIn {
-        Optimizer { freed, ahead: Ahead::NoBackward }
+        Optimizer { freed, ahead: Ahead::NoBackward, rebinds: false }
     }
 
     /// One example for each rule, in the order of the rules.
@@ -495,6 +506,17 @@ mod tests {
             ("parameters of modules", facts(setup(SetupFrames::Make, StepFree::Later))),
             ("temporaries of module setup", facts(setup(SetupFrames::Make, StepFree::Within))),
             ("optimizer state", with(Sign::OptimizerState, optimizer(StepFree::Later))),
+            (
+                "parameters bound anew by the optimizer",
+                facts(Optimizer { freed: StepFree::Later, ahead: Ahead::NoBackward, rebinds: true }),
+            ),
+            (
+                "copies of parameters",
+                AllocationFacts {
+                    parameter: ParameterSize::Other,
+                    ..with(Sign::Copied, between(PassFree::AfterForward))
+                },
+            ),
             (
                 "loaded optimizer state",
                 AllocationFacts {
@@ -548,13 +570,6 @@ mod tests {
             ("parameters in another precision", facts(one_for_each_gradient(Turn::First))),
             ("parameters made before the first step", facts(setup(SetupFrames::Other, StepFree::Never))),
             ("retained batches", facts(between(later))),
-            (
-                "copies of parameters",
-                AllocationFacts {
-                    parameter: ParameterSize::Other,
-                    ..with(Sign::Copied, between(PassFree::AfterForward))
-                },
-            ),
             ("tensors accumulated by a forward pass", facts(forward(never(Ahead::BackwardUnrecorded)))),
             ("short-lived tensors", facts(forward(PassFree::Before(Ahead::Backward)))),
             ("tensors freed after the last pass", facts(forward(open(Ahead::NoBackward)))),

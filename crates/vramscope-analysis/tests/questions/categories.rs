@@ -207,6 +207,36 @@ fn a_hook_that_steps_the_optimizer_does_not_end_the_backward_pass() {
 }
 
 #[test]
+fn parameters_that_the_optimizer_binds_to_new_tensors_stay_parameters() {
+    let mut program = Loop { with_stacks: true, ..Loop::default() };
+    let (layers, size) = (4, 64 * KIB);
+    let mut parameters: Vec<_> =
+        (0..layers).map(|_| program.alloc(size, Made::Setup, Category::Parameter)).collect();
+    let mut states: Vec<(u64, u64)> = Vec::new();
+    for _ in 0..4 {
+        let kept = program.alloc(100 * KIB, Made::Forward, Category::Activation);
+        let gradients: Vec<_> =
+            (0..layers).map(|_| program.alloc(size, Made::Backward, Category::Gradient)).collect();
+        program.free(kept);
+        for layer in 0..layers as usize {
+            let state = program.alloc(size, Made::Optimizer, Category::OptimizerState);
+            if states.len() > layer {
+                program.free(std::mem::replace(&mut states[layer], state));
+            } else {
+                states.push(state);
+            }
+            let scaled = program.alloc(size, Made::Optimizer, Category::Temporary);
+            let bound = program.alloc(size, Made::Optimizer, Category::Parameter);
+            program.free(scaled);
+            program.free(std::mem::replace(&mut parameters[layer], bound));
+        }
+        gradients.into_iter().for_each(|gradient| program.free(gradient));
+    }
+    let trace = program.trace();
+    assert_eq!(wrong(&program, &History::of(&trace, 0)), []);
+}
+
+#[test]
 fn results_retained_after_the_backward_pass_are_categorized_by_their_use() {
     let mut program = Loop { with_stacks: true, ..Loop::default() };
     program.alloc(64 * KIB, Made::Setup, Category::Parameter);

@@ -1,7 +1,7 @@
 """The report says the right cause of programs whose labels were found by experiment, and nothing of those without a problem.
 
 `programs/NAME` has a program, its recording, and `label.json`: the class of its problem, lines that lead to it, its bytes, and changes that help
-or do not, each of which was run. A row has the first sentence of the report, and whether its class, line and bytes are those of the label.
+or do not, each of which was run; `fixes` has the names in JSON of the fixes that say one of these changes. A row has the first sentence of the report, and whether its class, line and bytes are those of the label.
 With `--verify`, the labels themselves are tried again: every change is applied and run on a phantom GPU, and so is the setting that the report
 advises.
 """
@@ -16,16 +16,7 @@ MINUTES = 0.5
 IN_TEST = "every release"
 
 # The causes in JSON that are right for each class of label.
-CAUSES = {
-    "growth": {"leak"},
-    "size": {"size", "rising"},
-    "fragmentation": {"fragmentation", "other_size_class"},
-    "setting": {"rounding", "max_split_size", "garbage_collection", "pages"},
-    "pool": {"other_pool"},
-    "stream": {"other_stream", "idle_stream", "pending"},
-    "outside": {"outside"},
-    "limit": {"limit"},
-}
+CAUSES = json.loads(pathlib.Path(__file__).with_name("causes.json").read_text())
 # The part by which bytes may differ from the label's.
 TOLERANCE = 0.02
 
@@ -99,6 +90,9 @@ def judged(label, devices, sentence):
     conf = advised(devices)
     useless = {change["conf"] for change in label["useless"] if change.get("conf")}
     wrong["advice"] = f"`{conf}` does not help" if conf in useless else ""
+    if label.get("fixes"):
+        fixes = [fix["change"] for device in devices for fix in device["fixes"]]
+        wrong["advice"] = "" if fixes[:1] and fixes[0] in label["fixes"] else f"{fixes} instead of {label['fixes']}"
     return wrong
 
 

@@ -48,10 +48,10 @@ test('a leak on another GPU is mentioned on this one', async ({ open }) => {
   const page = await open(await serving(file));
   await ready(page, 'overview');
   await showsPeak(page, 800 << 20);
-  await page.getByRole('heading', { name: 'GPU 1: one line may leak' }).waitFor();
+  await page.getByRole('heading', { name: /^GPU 1: Memory grows at one line$/ }).waitFor();
   await page.getByText(`${bytes(other.leaks[0].kept_bytes)} kept to the end`).waitFor();
   await page.getByRole('button', { name: 'Show GPU 1' }).click();
-  await page.getByRole('heading', { name: 'One line may leak' }).waitFor();
+  await page.getByRole('heading', { name: 'Memory grows at one line' }).waitFor();
   await expect.poll(() => page.getByRole('heading', { name: 'GPU 1: ' }).count()).toBe(0);
 });
 

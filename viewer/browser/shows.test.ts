@@ -44,7 +44,7 @@ describe.each(NAMES)('%s', (name) => {
       expect(text).toContain(`event ${count(oom.event)}`);
       if (told.best_setting) expect(text).toContain(told.best_setting.conf);
     }
-    const leaks = card(page, /may leak$/);
+    const leaks = card(page, /^(Memory grows|Leak likely) at/);
     await expect.poll(() => leaks.locator('li').count()).toBe(told.leaks.length);
     for (const [i, leak] of told.leaks.entries()) {
       await expect

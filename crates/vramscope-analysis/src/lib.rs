@@ -58,11 +58,11 @@ pub use estimates::{
     NoEstimate, ProgramChange, Unrecorded, smallest_gpu_for,
 };
 pub use findings::{
-    AllocatorFinding, Certainty, FailedRequest, Fragmentation, IdleFinding, IdleInterval, IdleKind,
-    IdleMemory, IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses, OomExplanation,
-    Pin, Pins, ReferredTensor, Request, Rise, StrandedCache, StrandedStream, UnbackedBytes, UnexplainedOoms,
-    UnsplitGrowth, Unusable, UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request, leak_suspects,
-    ooms, referred_tensors, rises, tensor_text,
+    AllocatorFinding, Certainty, FailedRequest, Fix, FixKind, Fragmentation, IdleFinding, IdleInterval,
+    IdleKind, IdleMemory, IneffectiveAdvice, LateBlock, LeakSuspect, OomCause, OomCauseKind, OomCauses,
+    OomExplanation, Pin, Pins, ReferredTensor, Request, Rise, StrandedCache, StrandedStream, UnbackedBytes,
+    UnexplainedOoms, UnsplitGrowth, Unusable, UnusableBlocks, Uses, WINDOWS, keeps_growing, largest_request,
+    leak_suspects, ooms, referred_tensors, rises, tensor_text,
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallPath, CallTree, Calls, CallsOf, Collective, CollectiveUse,
@@ -82,8 +82,8 @@ pub use operators::{AlignedBy, Alignment, NotAligned, OperatorClock, OperatorMem
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, DynamicLine, EndBlock, Failure, Fit,
-    FitReplay, FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, PlanReplay, PlanSource,
-    Recommended, Recorded, RecordedPlan, Replay, ReplayDevice, ReplayDifference, ReplayError,
+    FitReplay, FittingGpu, GpuFit, LessReserved, LowerBounds, MemoryEvent, Nearest, Outcome, PlanReplay,
+    PlanSource, Recommended, Recorded, RecordedPlan, Replay, ReplayDevice, ReplayDifference, ReplayError,
     ReplayLimitation, ReplayOptions, Reproduction, Setting, SettingChange, StepPlan, Tried, fit_on_device,
     fit_on_gpus,
 };

@@ -14,7 +14,7 @@ use vramscope_report::{Advice, Confidence};
 use vramscope_trace::Notices;
 
 /// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -268,7 +268,7 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
         let cause = out_of_memory::oom_cause(&names, conf, oom);
         told.push(format!("{name}, event {}: {verdict} {cause}", oom.event));
     }
-    told.extend(out_of_memory::oom_advice(device, &ADVICE));
+    told.extend(out_of_memory::oom_advice(&session.names(), device, &ADVICE));
     for finding in device.findings.iter().take(TOLD_FINDINGS) {
         let FindingText { title, evidence, action } = FindingText::of(&session.names(), device, finding);
         let (bytes, certainty) = (bytes(finding.bytes()), finding.certainty().name());

@@ -58,6 +58,17 @@ pub fn fit_end(text: &str, columns: usize) -> String {
     cut(text, columns, !fits(text, columns))
 }
 
+/// Cuts `text` in its middle to at most `columns`: both ends of a long name or of a chain tell it apart from others.
+pub(crate) fn fit_middle(text: &str, columns: usize) -> String {
+    if fits(text, columns) {
+        return text.to_owned();
+    }
+    let mut room = Room::of(columns - columns / 3);
+    let start = text.char_indices().rev().take_while(|&(_, c)| room.take(c).is_some()).last();
+    let start = start.map_or(text.len(), |(at, _)| at);
+    format!("{}{}", cut(text, columns / 3, true), &text[start..])
+}
+
 /// The start of `text` that fits; ends with an ellipsis if `is_part`.
 fn cut(text: &str, columns: usize, is_part: bool) -> String {
     if !is_part {

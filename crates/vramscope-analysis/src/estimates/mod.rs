@@ -23,6 +23,7 @@ use vramscope_trace::FrameId;
 
 use crate::categories::{AllocationCategories, PassPhase};
 use crate::history::History;
+use crate::steps::Steps;
 use vramscope_basics::Cancel;
 
 pub use error::EstimateError;
@@ -142,6 +143,8 @@ pub enum NoEstimate {
     AlreadyAutocast,
     /// The estimated peak is not lower.
     SavesNothing,
+    /// One step needs far more than the others, with the same batch.
+    OneLargeStep,
 }
 
 /// The part of the program that the recording lacks, because a request failed.
@@ -189,6 +192,7 @@ impl Estimates {
     pub(crate) fn of(
         history: &History,
         categories: &AllocationCategories,
+        steps: &Steps,
         budget: Option<u64>,
         cancel: &Cancel,
     ) -> Option<Self> {
@@ -211,7 +215,12 @@ impl Estimates {
             if cancel.is_cancelled() {
                 return None;
             }
+            let of_batch =
+                matches!(change, EstimatedChange::SmallerBatch | EstimatedChange::GradientAccumulation);
             match estimate(&program, change) {
+                Ok(_) if of_batch && steps.above_usual(program.peak).is_some() => {
+                    this.left_out.push((change, NoEstimate::OneLargeStep));
+                }
                 Ok(estimate) if estimate.peak < program.peak => this.estimates.push(estimate),
                 Ok(_) => this.left_out.push((change, NoEstimate::SavesNothing)),
                 Err(reason) => this.left_out.push((change, reason)),

@@ -56,6 +56,9 @@ pub(super) struct Program<'h> {
     failed: Option<usize>,
 }
 
+/// A forward pass that begins this often, without a backward pass, is inference.
+const REPEATED: usize = 3;
+
 /// A changed copy of a program.
 pub(super) struct Changed<'p> {
     program: &'p Program<'p>,
@@ -66,12 +69,27 @@ pub(super) struct Changed<'p> {
 }
 
 impl<'h> Program<'h> {
-    /// Returns `None` if the recording shows no training: neither a backward pass, nor a forward pass that saves activations for one.
+    /// Returns `None` if the recording shows no training: neither a backward pass, nor a forward pass that saves activations for one and is
+    /// not repeated, as in inference with gradients.
     pub(super) fn of(history: &'h History, categories: &'h AllocationCategories) -> Option<Self> {
         let this = Self::of_any(history, categories);
         let has_backward = this.passes_of(PassPhase::Backward).next().is_some();
         let saves = |i: &Item| i.phase == PassPhase::Forward && i.category == Category::Activation;
-        (has_backward || this.items.iter().any(saves)).then_some(this)
+        (has_backward || this.items.iter().any(saves) && !this.repeats_forward()).then_some(this)
+    }
+
+    /// Whether forward passes begin with the same allocation at least three times.
+    fn repeats_forward(&self) -> bool {
+        let mut first: HashMap<StackId, usize> = HashMap::new();
+        self.passes_of(PassPhase::Forward).any(|pass| {
+            let at = self.items.partition_point(|item| item.from < pass.from);
+            let stack = self.items.get(at).filter(|item| item.from < pass.to).and_then(|item| item.stack);
+            stack.is_some_and(|stack| {
+                let times = first.entry(stack).or_default();
+                *times += 1;
+                *times >= REPEATED
+            })
+        })
     }
 
     /// Returns a program that may not train.
@@ -184,10 +202,11 @@ impl<'h> Program<'h> {
     pub(super) fn unrecorded(&self) -> Option<Unrecorded> {
         self.failed?;
         // The last pass of a recording did not end.
-        let ended = |phase| self.passes_of(phase).any(|pass| pass.to != Moment::NEVER);
-        if !ended(PassPhase::Backward) {
+        let ended = |phase| self.passes_of(phase).filter(|pass| pass.to != Moment::NEVER).count();
+        if ended(PassPhase::Backward) == 0 {
             Some(Unrecorded::BeforeGradients)
-        } else if !ended(PassPhase::Optimizer) {
+        } else if ended(PassPhase::Optimizer) == 0 && ended(PassPhase::Backward) == 1 {
+            // Between several backward passes, an optimizer such as plain SGD made no allocation.
             Some(Unrecorded::BeforeOptimizer)
         } else {
             None

@@ -9,11 +9,13 @@
 //! - `oom_causes`: why a request failed, each cause in bytes.
 //! - `rise`: what would have followed a failed request, as the run before it shows.
 //! - `loaded`: a checkpoint that is still held beside the model.
+//! - `fixes`: changes of the program that a recording points to.
 //! - `certainty`: how far a recording proves a conclusion.
 //! - `allocator_findings`: known problems of programs with a caching allocator; `stranded` and others have their rules.
 
 mod allocator_findings;
 mod certainty;
+mod fixes;
 mod fragmentation;
 mod idle;
 mod ineffective_advice;
@@ -31,6 +33,8 @@ mod unsplit_growth;
 
 pub use allocator_findings::AllocatorFinding;
 pub use certainty::Certainty;
+pub(crate) use fixes::Evidence;
+pub use fixes::{Fix, FixKind};
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
 pub use ineffective_advice::IneffectiveAdvice;
@@ -43,6 +47,7 @@ pub use oom_causes::{OomCause, OomCauseKind, OomCauses};
 pub(crate) use out_of_memory::is_at_limit;
 pub use out_of_memory::{FailedRequest, OomExplanation, UnexplainedOoms, ooms};
 pub use pins::{Pin, Pins};
+
 pub use referrers::{ReferredTensor, referred_tensors, tensor_text};
 pub use rise::Rise;
 pub(crate) use stranded::stranded_cache;

@@ -79,4 +79,4 @@ pub use run::{Failure, Outcome};
 pub use runs::{Replay, Reproduction};
 pub use setting_change::SettingChange;
 pub use settings::Setting;
-pub use what_if::{BestSetting, FittingGpu, Nearest, Recommended, Tried};
+pub use what_if::{BestSetting, FittingGpu, LessReserved, Nearest, Recommended, Tried};

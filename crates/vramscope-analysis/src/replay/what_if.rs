@@ -119,6 +119,59 @@ impl BestSetting {
     }
 }
 
+/// Other settings under which a run without a failed request reserves clearly less.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LessReserved {
+    /// The change of the recorded settings.
+    pub change: SettingChange,
+    /// The peak of reserved bytes in the replay with this change.
+    pub peak_reserved: u64,
+    /// Whether the replay is exact.
+    pub is_exact: bool,
+}
+
+/// A run wastes memory if its peak of reserved bytes exceeds that of allocated bytes by at least this many bytes, and by one of this many parts.
+const LEAST_WASTE: (u64, u64) = (512 << 20, 4);
+
+/// Other settings must save at least one of this many parts.
+const LEAST_SAVED_PART: u64 = 10;
+
+impl LessReserved {
+    /// Replays without each recorded setting, and with expandable segments, if the run reserved far more than it allocated. `None` if none
+    /// of them reserves clearly less.
+    pub(crate) fn of(replay: &Replay<'_>, allocated: u64, reserved: u64) -> Option<Self> {
+        if !Self::wastes(allocated, reserved) {
+            return None;
+        }
+        let recorded = replay.history.trace().settings.clone().unwrap_or_default();
+        let recorded_conf = replay.recorded_setting().conf;
+        let peak = |setting: Setting| {
+            let change = SettingChange::between(&recorded_conf, &setting.conf);
+            if !matches!(change.add.as_slice(), [] | [_]) || change.add.iter().any(|item| item != EXPANDABLE)
+            {
+                return None;
+            }
+            let outcome = replay.under(&setting.policy, ReplayDevice::Recorded).ok()?;
+            let is_exact = replay.limitations(&setting.policy, ReplayDevice::Recorded).is_empty();
+            let peak_reserved = outcome.statistics.reserved.peak;
+            outcome.fits().then_some(Self { change, peak_reserved, is_exact })
+        };
+        let tried = useful_settings(&recorded, &replay.policy, None).into_iter().filter_map(peak);
+        let best = tried
+            .min_by(|a, b| (a.peak_reserved, a.change.size()).cmp(&(b.peak_reserved, b.change.size())))?;
+        (best.peak_reserved <= reserved - reserved / LEAST_SAVED_PART).then_some(best)
+    }
+
+    /// Whether a run reserved far more than it allocated.
+    pub(crate) fn wastes(allocated: u64, reserved: u64) -> bool {
+        let free = reserved.saturating_sub(allocated);
+        free >= LEAST_WASTE.0 && free >= reserved / LEAST_WASTE.1
+    }
+}
+
+/// The setting that most often helps.
+const EXPANDABLE: &str = "expandable_segments:True";
+
 /// Returns the effect of the setting that PyTorch's error text recommends; `tried` contains it, added to the recorded ones.
 fn recommended(replay: &Replay<'_>, tried: &[Tried]) -> Recommended {
     let mut with = replay.policy.clone();

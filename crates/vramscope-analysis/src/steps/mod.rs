@@ -125,6 +125,13 @@ impl Steps {
         later.get(later.len().saturating_sub(1) / 2).copied()
     }
 
+    /// Returns by how much `peak` exceeds the usual peak of a step, if that is at least half of it.
+    #[must_use]
+    pub(crate) fn above_usual(&self, peak: u64) -> Option<u64> {
+        let usual = self.steps[self.median()?].bytes.peak;
+        peak.checked_sub(usual).filter(|&above| above >= usual / 2)
+    }
+
     /// Returns the step with the highest peak; the first of several.
     #[must_use]
     pub fn highest(&self) -> Option<usize> {

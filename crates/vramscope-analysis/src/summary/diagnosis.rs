@@ -7,8 +7,8 @@ use crate::findings::{
     AllocatorFinding, Certainty, IneffectiveAdvice, LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind,
     OomExplanation, held_checkpoint, retained,
 };
-use crate::history::{History, Moment};
-use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Recommended, Replay};
+use crate::history::{History, Moment, Peaks};
+use crate::replay::{BestSetting, Capacity, LessReserved, Nearest, Outcome, Recommended, Replay};
 use crate::stacks::Frames;
 use crate::steps::Steps;
 use vramscope_basics::{Cancel, count_steps};
@@ -35,6 +35,7 @@ pub(crate) struct Diagnosis {
     pub(crate) best_setting: Option<BestSetting>,
     pub(crate) remedy: Option<Remedy>,
     pub(crate) findings: Vec<AllocatorFinding>,
+    pub(crate) less_reserved: Option<LessReserved>,
 }
 
 impl Diagnosis {
@@ -45,6 +46,7 @@ impl Diagnosis {
         frames: &Frames,
         ooms: &mut [OomExplanation],
         leaks: &[LeakSuspect],
+        peaks: &Peaks,
         growth: Option<u64>,
         cancel: &Cancel,
     ) -> Self {
@@ -56,13 +58,17 @@ impl Diagnosis {
         }
         let policy = &history.policy;
         let has_setting = policy.max_split_size.is_some() && policy.release().is_some();
-        if ooms.is_empty() && !has_setting {
+        let (allocated, reserved) = (peaks.allocated.bytes, peaks.reserved.bytes);
+        if ooms.is_empty() && !has_setting && !LessReserved::wastes(allocated, reserved) {
             return Self::default();
         }
         let Ok(replay) = Replay::of_unless(history, cancel) else { return Self::default() };
         let mut findings: Vec<AllocatorFinding> =
             unsplit_growth(history, &replay).map(AllocatorFinding::UnsplitGrowth).into_iter().collect();
-        let Some(oom) = ooms.first_mut() else { return Self { findings, ..Self::default() } };
+        let Some(oom) = ooms.first_mut() else {
+            let less_reserved = LessReserved::of(&replay, allocated, reserved);
+            return Self { findings, less_reserved, ..Self::default() };
+        };
         let best_setting = replay.failing_capacity().and_then(|capacity| {
             try_without_settings(&replay, oom, capacity);
             BestSetting::of_replay(&replay, capacity, growth)
@@ -70,7 +76,7 @@ impl Diagnosis {
         let helps = best_setting.as_ref().map(|best| best.recommended == Recommended::Helps);
         let advice = IneffectiveAdvice::of(&replay.policy, oom, helps);
         findings.extend(advice.map(AllocatorFinding::IneffectiveAdvice));
-        Self { best_setting, remedy: remedy(&replay, oom), findings }
+        Self { best_setting, remedy: remedy(&replay, oom), findings, less_reserved: None }
     }
 }
 
@@ -167,7 +173,10 @@ fn try_without_settings(replay: &Replay<'_>, oom: &mut OomExplanation, capacity:
             }
             None => continue,
         };
-        oom.causes.put(OomCause::of(kind, bytes, is_decisive, Certainty::Shown));
+        let needed = oom.counters.allocated.saturating_add(oom.request.bytes);
+        let is_new = oom.rise.is_some_and(|rise| rise.is_new_maximum(needed));
+        let certainty = if is_new { Certainty::Likely } else { Certainty::Shown };
+        oom.causes.put(OomCause::of(kind, bytes, is_decisive, certainty));
     }
 }
 

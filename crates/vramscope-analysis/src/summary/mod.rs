@@ -19,8 +19,8 @@ use crate::basics::at_once;
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::estimates::Estimates;
 use crate::findings::{
-    AllocatorFinding, Fragmentation, Growing, IdleMemory, LeakSuspect, OomExplanation, ReferredTensor,
-    UnbackedBytes, UnexplainedOoms, largest_request, ooms, referred_tensors, stranded_cache,
+    AllocatorFinding, Evidence, Fix, Fragmentation, Growing, IdleMemory, LeakSuspect, OomExplanation,
+    ReferredTensor, UnbackedBytes, UnexplainedOoms, largest_request, ooms, referred_tensors, stranded_cache,
 };
 use crate::groups::{
     By, CallTree, CollectiveUse, DeviceUse, Holder, HostMemory, KnownProperties, Layer, LibraryUse,
@@ -29,7 +29,7 @@ use crate::groups::{
 };
 use crate::history::{Counters, EndState, History, Layout, Moment, Peaks, Quality, RecordedAllocation, When};
 use crate::regions::Region;
-use crate::replay::BestSetting;
+use crate::replay::{BestSetting, LessReserved};
 use crate::stacks::{Frames, StackFilter};
 use crate::steps::Steps;
 use counter_walk::CounterWalk;
@@ -118,8 +118,12 @@ pub struct Summary {
     pub unexplained_ooms: Option<UnexplainedOoms>,
     /// The settings to change after an out-of-memory event.
     pub best_setting: Option<BestSetting>,
+    /// Other settings under which a run without a failed request reserves clearly less.
+    pub less_reserved: Option<LessReserved>,
     /// Another change after an out-of-memory event, if it removes the main cause.
     pub remedy: Option<Remedy>,
+    /// Changes of the program that its leak or its failed request points to, the most useful first.
+    pub fixes: Vec<Fix>,
     /// Allocated bytes that the program gains per step. `None` if it gains none, or if no steps are known.
     pub growth_per_step: Option<u64>,
     /// The peaks with changes to the program, with a [budget](Options::budget) or after an out-of-memory event; `None` if the recording
@@ -192,11 +196,21 @@ impl Summary {
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let growth_per_step = growth_per_step(&steps, &leaks);
-        let Diagnosis { best_setting, remedy, findings: found } =
-            Diagnosis::of(history, frames, &mut ooms, &leaks, growth_per_step, cancel);
+        let Diagnosis { best_setting, remedy, findings: found, less_reserved } =
+            Diagnosis::of(history, frames, &mut ooms, &leaks, &peaks, growth_per_step, cancel);
+        let fixes = Evidence::fixes(
+            history,
+            frames,
+            &categories,
+            &steps,
+            peaks.allocated.bytes,
+            ooms.first(),
+            &leaks,
+        );
         let is_estimated = options.budget.is_some() || !ooms.is_empty();
-        let estimates =
-            is_estimated.then(|| Estimates::of(history, &categories, options.budget, cancel)).flatten();
+        let estimates = is_estimated
+            .then(|| Estimates::of(history, &categories, &steps, options.budget, cancel))
+            .flatten();
         let known = KnownProperties::at(history, &layout).with(categories, steps);
         let idle = IdleMemory::of(history, frames, &known, |a| takes(&a));
         let held = |by| {
@@ -259,7 +273,9 @@ impl Summary {
             ooms,
             unexplained_ooms,
             best_setting,
+            less_reserved,
             remedy,
+            fixes,
             growth_per_step,
             estimates,
             regions,

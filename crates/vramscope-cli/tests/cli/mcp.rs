@@ -199,6 +199,8 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;
         insta::assert_snapshot!(sentences(&leaking), @r"
         Device 0: peaks of 59.53 MiB allocated, 70.00 MiB reserved.
+        Keep less of the results of workloads.py:92 leak, move them to host memory (`.cpu()`), or `detach()` them if they have a graph: they retain 15.01 MiB.
+        `vramscope.torch.record(..., referrers=True)` names the variables that hold it.
         Device 0: 1 line suspected of a leak; workloads.py:92 leak retains 15.01 MiB.
         ");
         let report = printed(&["report", oom]);

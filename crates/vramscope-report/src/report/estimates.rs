@@ -285,6 +285,9 @@ pub fn assumption(change: EstimatedChange) -> Option<&'static str> {
     match change {
         EstimatedChange::AutocastBfloat16 => Some("assumes that the program computes in float32"),
         EstimatedChange::Adam8bit => Some("assumes optimizer states of float32"),
+        EstimatedChange::GradientAccumulation | EstimatedChange::SmallerBatch => {
+            Some("assumes a batch of several samples, with which activations grow")
+        }
         _ => None,
     }
 }
@@ -419,6 +422,9 @@ pub fn reason(reason: NoEstimate) -> &'static str {
         NoEstimate::NoBlocks => "no line of the forward pass calls several modules that save activations",
         NoEstimate::AlreadyAutocast => "autocast is on",
         NoEstimate::SavesNothing => "it does not lower the peak",
+        NoEstimate::OneLargeStep => {
+            "one step needs far more than the others, so that its input, not the batch, decides"
+        }
     }
 }
 
@@ -453,11 +459,18 @@ pub fn basis(estimates: &Estimates) -> Vec<String> {
 /// The distance to the budget, the measured error and the cost of a change, in a clause.
 #[must_use]
 pub fn told(estimates: &Estimates, estimate: &Estimate) -> String {
-    let fit = EstimatedFit::of(estimates, estimate).zip(estimates.left(estimate)).map(|(fit, left)| {
-        let side = if left < 0 { "missing" } else { "left" };
-        format!("{}, {} {side}; ", fit.words(), bytes(left.unsigned_abs()))
-    });
     let error = estimate.change.error();
+    let side =
+        |left: i64| format!("{} {}", bytes(left.unsigned_abs()), if left < 0 { "missing" } else { "left" });
+    let fit = EstimatedFit::of(estimates, estimate).zip(estimates.left(estimate)).map(|(fit, left)| {
+        if fit == EstimatedFit::MayFit && left < 0 {
+            // The peak with the largest error by which estimates were too high.
+            let peak = (estimate.peak as f64 / (1.0 + error.highest.max(0.0) / 100.0)) as u64;
+            let best = estimates.left(&Estimate { peak, ..estimate.clone() }).unwrap_or(left);
+            return format!("may fit: {}, or {} with the largest error; ", side(left), side(best));
+        }
+        format!("{}, {}; ", fit.words(), side(left))
+    });
     let assumption = assumption(estimate.change).map_or(String::new(), |text| format!("; {text}"));
     format!(
         "{}error {:+.1} to {:+.1} % in {}; cost: {}{}",

@@ -1,7 +1,9 @@
 //! The first lines of the report: failures and leaks, and the change that helps.
 
 use super::holders::has_stacks;
-use super::out_of_memory::causes::{growth, is_advised, oom_advice, oom_verdict, recorded_conf};
+use super::out_of_memory::causes::{
+    capitalized, change, growth, is_advised, oom_advice, oom_verdict, recorded_conf,
+};
 use anstyle::Style;
 use vramscope_analysis::{Certainty, LeakSuspect, OomCauseKind, Recorder, Summary};
 use vramscope_basics::units::{bytes, count};
@@ -48,7 +50,7 @@ impl Page<'_> {
         for text in said {
             self.styled_words(style, &text);
         }
-        let told = oom_advice(s, &self.advice);
+        let told = oom_advice(&self.names, s, &self.advice);
         let main = s.ooms.first().and_then(|oom| oom.causes.main());
         let is_advised = |best| is_advised(best, main);
         let helps = s.remedy.is_some() || s.best_setting.as_ref().is_some_and(is_advised);
@@ -56,7 +58,7 @@ impl Page<'_> {
         for text in &told {
             self.styled_words(style, text);
         }
-        if !told.is_empty() {
+        if !s.ooms.is_empty() && !told.is_empty() {
             self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
         }
         if s.preexisting > 0 && s.events > 0 {
@@ -114,5 +116,11 @@ fn quiet(s: &Summary, recorder: Recorder) -> String {
         "No request failed. Without recorded stacks, holders and leaks are unknown."
     };
     let (allocated, reserved) = (bytes(s.peaks.allocated.bytes), bytes(s.peaks.reserved.bytes));
-    format!("The peak was {allocated} allocated, {reserved} reserved. {leaks}")
+    let less = s.less_reserved.as_ref().map(|less| {
+        let (with, peak) = (change(&less.change, false), bytes(less.peak_reserved));
+        let approximately = if less.is_exact { "" } else { "about " };
+        format!(" {}, the run reserves {approximately}{peak}.", capitalized(&with))
+    });
+    let less = less.unwrap_or_default();
+    format!("The peak was {allocated} allocated, {reserved} reserved. {leaks}{less}")
 }

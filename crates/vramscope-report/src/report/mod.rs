@@ -13,6 +13,7 @@ use crate::names::Names;
 use crate::report::allocator_findings::AllocatorFindingJson;
 use crate::report::collectives::CollectiveJson;
 use crate::report::estimates::EstimatesJson;
+use crate::report::fixes::FixJson;
 use crate::report::fragmentation::{FragmentationsJson, fragmentation};
 use crate::report::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use crate::report::host_memory::HostMemoryJson;
@@ -35,6 +36,7 @@ mod churn;
 mod collectives;
 pub mod estimates;
 mod first_lines;
+mod fixes;
 pub(crate) mod fragmentation;
 pub(crate) mod holders;
 mod host_memory;
@@ -159,8 +161,12 @@ pub(crate) struct DeviceJson {
     unexplained_ooms: Option<UnexplainedOomsJson>,
     /// After an out-of-memory failure: the setting that would have worked best on the same device.
     best_setting: Option<BestSettingJson>,
+    /// Other settings under which a run without a failed request reserves clearly less; null if none is known.
+    less_reserved: Option<LessReservedJson>,
     /// After an out-of-memory failure: another change, if it removes the main cause.
     remedy: Option<RemedyJson>,
+    /// Changes of the program that the leak or the failed request points to, the most useful first.
+    fixes: Vec<FixJson>,
     /// Growth of allocated bytes per step; null if there is none, or no steps are known.
     growth_per_step_bytes: Option<u64>,
     /// The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure.
@@ -252,6 +258,20 @@ impl NearestJson {
     pub(crate) fn of(n: &Nearest) -> Self {
         Self { conf: n.conf.clone(), needed_bytes: n.needed, missing_bytes: n.missing }
     }
+}
+
+/// Settings under which a run reserves less.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LessReserved"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "LessReserved"))]
+pub(crate) struct LessReservedJson {
+    /// Items to add to the recorded settings.
+    add: Vec<String>,
+    /// Items to remove from the recorded settings.
+    remove: Vec<String>,
+    /// The peak of reserved bytes in a replay with this change.
+    peak_reserved_bytes: u64,
+    exact: bool,
 }
 
 /// A change other than a setting.
@@ -370,7 +390,14 @@ impl Builder<'_> {
                     Recommended::DoesNotHelp => "does_not_help",
                 },
             }),
+            less_reserved: s.less_reserved.as_ref().map(|less| LessReservedJson {
+                add: less.change.add.clone(),
+                remove: less.change.remove.clone(),
+                peak_reserved_bytes: less.peak_reserved,
+                exact: less.is_exact,
+            }),
             remedy: s.remedy.as_ref().map(RemedyJson::of),
+            fixes: s.fixes.iter().map(|fix| self.fix(fix)).collect(),
             growth_per_step_bytes: s.growth_per_step,
             estimates: s.estimates.as_ref().map(|estimates| self.estimates(estimates)),
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),

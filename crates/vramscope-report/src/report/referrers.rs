@@ -5,7 +5,7 @@ use vramscope_analysis::{Moment, ReferredTensor, Summary};
 use vramscope_basics::units::{bytes, count, counted};
 use vramscope_trace::TensorNote;
 
-use crate::fit::fit;
+use crate::fit::fit_middle;
 use crate::json::stacks::Builder;
 use crate::shown::Shown;
 use crate::text::lines::BOLD;
@@ -64,10 +64,10 @@ impl Page<'_> {
         for tensor in s.referred.iter().take(self.options.top) {
             let trace = self.names.trace;
             let note = TensorNote::parse(trace.strings.get(tensor.text)).unwrap_or_default();
-            let words = fit(&tensor_words(&note), self.options.width.saturating_sub(16));
+            let words = fit_middle(&tensor_words(&note), self.options.width.saturating_sub(16));
             self.line(format!("  {:>11}  {BOLD}{words}{BOLD:#}", bytes(tensor.of.size)));
             for chain in &note.referrers {
-                let chain = fit(&Shown::of(chain), self.options.width.saturating_sub(16));
+                let chain = fit_middle(&Shown::of(chain), self.options.width.saturating_sub(16));
                 self.line(format!("               {chain}"));
             }
         }

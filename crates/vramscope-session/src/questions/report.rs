@@ -80,7 +80,7 @@ impl OpenRecording {
                 }));
                 idle = summary.idle.as_ref().map(|of| idle_texts(&names, of, top));
                 referred = summary.referred.iter().take(top).map(|tensor| tensor.allocation).collect();
-                let advice = out_of_memory::oom_advice(summary, self.session.advice());
+                let advice = out_of_memory::oom_advice(&names, summary, self.session.advice());
                 best_setting = (!advice.is_empty()).then(|| advice.join(" "));
             }
         }

@@ -126,6 +126,20 @@ export type FittingGpu = {
 };
 
 /**
+ * A change of the program that the leak or the failed request points to.
+ */
+export type Fix = {
+  /** `drop_checkpoint`, `drop_earlier_model`, `fewer_copies`, `autocast_cache`, `eval_accumulation`, `no_grad`, `detach`, `fewer_results`, `smaller_optimizer`, `chunked_loss`, `fused_attention`, `limit_input`, `in_parts` or `smaller_batch`. */
+  change: string;
+  /** The line that made most of the memory, if there is one. */
+  line: ReportFrame | null;
+  /** Bytes of the memory that the change is about. */
+  bytes: number;
+  /** `likely` or `possible`. */
+  certainty: string;
+};
+
+/**
  * The least memory that any allocator needs.
  */
 export type Floors = {
@@ -259,6 +273,19 @@ export type Leak = {
   kept_bytes_per_repetition: number;
   /** `shown`, `likely` or `possible`. */
   certainty: string;
+};
+
+/**
+ * Settings under which a run reserves less.
+ */
+export type LessReserved = {
+  /** Items to add to the recorded settings. */
+  add: Array<string>;
+  /** Items to remove from the recorded settings. */
+  remove: Array<string>;
+  /** The peak of reserved bytes in a replay with this change. */
+  peak_reserved_bytes: number;
+  exact: boolean;
 };
 
 /**
@@ -751,8 +778,12 @@ export type ReportDevice = {
   unexplained_ooms: UnexplainedOoms | null;
   /** After an out-of-memory failure: the setting that would have worked best on the same device. */
   best_setting: BestSetting | null;
+  /** Other settings under which a run without a failed request reserves clearly less; null if none is known. */
+  less_reserved: LessReserved | null;
   /** After an out-of-memory failure: another change, if it removes the main cause. */
   remedy: Remedy | null;
+  /** Changes of the program that the leak or the failed request points to, the most useful first. */
+  fixes: Array<Fix>;
   /** Growth of allocated bytes per step; null if there is none, or no steps are known. */
   growth_per_step_bytes: number | null;
   /** The peak with changes to the program, estimated with `--budget` or after an out-of-memory failure. */

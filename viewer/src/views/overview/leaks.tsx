@@ -26,6 +26,12 @@ function Growth({ of }: { of: number[] }) {
   );
 }
 
+/** As in the report's first lines: what is shown to grow is not only suspected. */
+export function leakTitle(leaks: Leak[]) {
+  const lines = leaks.length === 1 ? 'one line' : `${count(leaks.length)} lines`;
+  return leaks.some((leak) => leak.certainty === 'shown') ? `Memory grows at ${lines}` : `Leak likely at ${lines}`;
+}
+
 export function LeaksCard({ leaks }: { leaks: Leak[] }) {
   const [shown, rest] = useFirstRows(leaks);
   if (leaks.length === 0) return null;
@@ -35,7 +41,7 @@ export function LeaksCard({ leaks }: { leaks: Leak[] }) {
       view.value = 'timeline';
     });
   return (
-    <Card title={leaks.length === 1 ? 'One line may leak' : `${count(leaks.length)} lines may leak`} tone="warn">
+    <Card title={leakTitle(leaks)} tone="warn">
       <ul class="finding-rows finding-rows-tall">
         {shown.map((leak, i) => (
           <li key={i}>

@@ -6,8 +6,9 @@ import type { Leak } from '../../source/generated/report';
 import type { Recording, Report } from '../../source/source';
 import { choose } from '../../state/choice';
 import { firstFailure } from '../../state/files';
-import { bytes, count, deviceName } from '../../text/units';
+import { bytes, deviceName } from '../../text/units';
 import { Card } from './card';
+import { leakTitle } from './leaks';
 
 interface OthersProps {
   open: Recording;
@@ -73,7 +74,7 @@ export function OtherLeaks({ shown, reportOf, ...of }: LeaksProps) {
         key={i}
         {...of}
         at={i}
-        what={leaks.length === 1 ? ': one line may leak' : `: ${count(leaks.length)} lines may leak`}
+        what={`: ${leakTitle(leaks)}`}
         tone="warn"
       >
         {bytes(leaks.reduce((sum, leak) => sum + leak.kept_bytes, 0))} kept to the end.

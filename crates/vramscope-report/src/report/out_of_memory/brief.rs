@@ -49,7 +49,7 @@ pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
     rows(answers.categories);
     rows(&oom.holders);
     let _ = writeln!(out, "{}", oom_cause(&names, conf, oom));
-    for text in oom_advice(summary, &Advice::LIBRARY) {
+    for text in oom_advice(&names, summary, &Advice::LIBRARY) {
         let _ = writeln!(out, "{text}");
     }
     if let Some(best) = summary.best_setting.as_ref().filter(|best| is_advised(best, oom.causes.main())) {

@@ -10,6 +10,7 @@ use vramscope_trace::Trace;
 
 use crate::advice::Advice;
 use crate::names::Names;
+use crate::report::fixes::{fix, holders_of};
 use crate::report::limitations::setting_limitations;
 use crate::shown::Shown;
 
@@ -46,7 +47,7 @@ pub struct MainCause {
     pub cause: Option<OomCause<String>>,
     /// The setting behind the cause, with its value if it was recorded.
     pub setting: Option<String>,
-    /// Another cause of similar weight beside a leak, as a phrase.
+    /// Another cause of similar weight beside a leak, as a clause with its certainty.
     pub also: Option<String>,
 }
 
@@ -73,8 +74,7 @@ impl MainCause {
             Some(cause) => {
                 let because = self.because(cause, requested_bytes);
                 let how_sure = how_sure(cause.certainty);
-                let also =
-                    self.also.as_deref().map(|also| format!(", and because of {also}")).unwrap_or_default();
+                let also = self.also.as_deref().map(|also| format!(", and {also}")).unwrap_or_default();
                 format!("Out of memory: a request of {asked} failed{how_sure} {because}{also}.")
             }
             None => format!(
@@ -207,7 +207,12 @@ fn also(names: &Names<'_>, conf: &str, oom: &OomExplanation, main: &OomCause) ->
         other.is_decisive && !is_size && other.bytes >= main.bytes / SIMILAR_PART
     };
     let other = oom.causes.all.iter().filter(|_| is_leak).find(is_similar)?;
-    Some(phrase(names, conf, other))
+    let how_sure = match other.certainty {
+        Certainty::Shown => "",
+        Certainty::Likely => "likely ",
+        Certainty::Possible => "possibly ",
+    };
+    Some(format!("{how_sure}because of {}", phrase(names, conf, other)))
 }
 
 /// A further cause, as a phrase without a verb.
@@ -245,14 +250,16 @@ fn in_backticks(setting: Option<&str>) -> String {
     setting.map_or_else(String::new, |setting| format!("`{}`", Shown::of(setting)))
 }
 
-/// What to change after the first out-of-memory failure of a recording, one entry per change, the most useful first.
-pub fn oom_advice(s: &Summary, advice: &Advice) -> Vec<String> {
-    let Some(oom) = s.ooms.first() else { return Vec::new() };
+/// What to change after the first out-of-memory failure of a recording, or because of a leak, one entry per change, the most useful first.
+pub fn oom_advice(names: &Names<'_>, s: &Summary, advice: &Advice) -> Vec<String> {
     let (remedy, best) = (s.remedy.as_ref(), s.best_setting.as_ref());
-    changes_after_oom(oom.causes.main(), remedy, best, s.growth_per_step, advice)
+    let after = s.ooms.first().map(|oom| oom.causes.main());
+    let after = after.map(|main| changes_after_oom(main, remedy, best, s.growth_per_step, advice));
+    let fixes = s.fixes.iter().map(|of| fix(names, of));
+    fixes.chain(holders_of(s)).chain(after.unwrap_or_default()).collect()
 }
 
-/// The entries of [`oom_advice`]. `main` is the main cause of the failure, and the program gains `growth` bytes per step.
+/// The entries of [`oom_advice`] about settings and the device. `main` is the main cause of the failure, and the program gains `growth` bytes per step.
 pub fn changes_after_oom<L>(
     main: Option<&OomCause<L>>,
     remedy: Option<&Remedy>,
@@ -281,7 +288,7 @@ pub(crate) fn remedy(remedy: &Remedy) -> String {
             served(peak)
         ),
         Remedy::WithoutPools(peak) => format!(
-            "Allocate from the default pool instead of private pools (`torch.cuda.MemPool`, CUDA graphs): {}.",
+            "Allocate from the default pool instead of private pools (`torch.cuda.MemPool`), or capture all CUDA graphs in one pool (`torch.cuda.graph(..., pool=first.pool())`). With one pool, {}.",
             served(peak)
         ),
         Remedy::WithoutWaiting(peak) => format!(

@@ -192,6 +192,13 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// Whether the peaks of allocated bytes are compared, and not other moments.
+    pub fn is_at_peaks(&self) -> bool {
+        Side::BOTH.iter().all(|&side| *self.moments.of(side) == self.peaks.of(side).allocated.moment)
+    }
+}
+
 /// Returns the findings of all rules. Findings that count come first; among them those that explain the change, then those that
 /// have consequences, then the largest differences.
 fn findings(comparison: &StackComparison, unused: Option<Both<Amount>>) -> Vec<Finding> {
@@ -224,7 +231,9 @@ fn findings(comparison: &StackComparison, unused: Option<Both<Amount>>) -> Vec<F
     all.sort_by_key(|of| {
         let cause = &of.cause;
         let bytes = of.difference().unsigned_abs();
-        (!of.counts, !cause.explains(), !cause.has_consequences(), Reverse(bytes))
+        // Reserved bytes that differ more than all allocated ones come first.
+        let leads = *cause == Cause::Unused && bytes > whole;
+        (!leads, !of.counts, !cause.explains(), !cause.has_consequences(), Reverse(bytes))
     });
     all
 }

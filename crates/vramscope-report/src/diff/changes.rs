@@ -2,11 +2,13 @@
 
 use vramscope_analysis::{
     Both, Cause, CodePlace, Difference, Finding, FreedBytes, Holder, HolderChange, HolderKey, LeakSuspect,
-    LineDifference, Origin, Side,
+    LineDifference, Origin, SettingChange, Side,
 };
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
 
 use crate::names::Names;
+use crate::report::out_of_memory::causes::recorded_conf;
+use crate::shown::Shown;
 
 /// Limit on the number of categories in one sentence.
 const MOST_CATEGORIES: usize = 4;
@@ -19,20 +21,39 @@ pub fn side(side: Side) -> &'static str {
     }
 }
 
-/// One sentence: the difference of allocated bytes at the compared events. `at` names these events, as "At the peak".
+/// One or two sentences: the differences of the peaks of reserved bytes and of the allocated bytes at the compared events, the larger one
+/// first. `at` names these events, as "At the peak"; at other events, the peaks of reserved bytes are not compared.
 pub fn verdict(difference: &Difference, at: &str) -> String {
     let allocated = difference.counters.map(|counters| counters.allocated);
-    let (more, by) = match allocated.difference() {
-        0 => return format!("{at}, both have {} allocated.", bytes(allocated.a)),
-        by if by > 0 => ("more", by),
-        by => ("less", by),
+    let reserved = difference.peaks.map(|peaks| peaks.reserved.bytes);
+    let of_allocated = match compared(allocated) {
+        None => format!("{at}, both have {} allocated.", bytes(allocated.a)),
+        Some((by, than)) => format!("{at}, B has {by} allocated than A: {than}."),
     };
-    let times = match allocated {
+    let of_reserved = compared(reserved).filter(|_| difference.is_at_peaks());
+    match of_reserved.map(|(by, than)| format!("B reserves {by} than A: {than} at the peaks.")) {
+        None => of_allocated,
+        Some(of_reserved) if reserved.a.abs_diff(reserved.b) > allocated.a.abs_diff(allocated.b) => {
+            format!("{of_reserved} {of_allocated}")
+        }
+        Some(of_reserved) => format!("{of_allocated} {of_reserved}"),
+    }
+}
+
+/// The difference of two numbers of bytes, as `2.50 GiB more`, and both, as `11.26 GiB instead of 8.76 GiB (1.3 times as much)`. The factor is
+/// left out near 1, and so are sizes that look the same. `None` if they are equal.
+fn compared(of: Both<u64>) -> Option<(String, String)> {
+    let by = of.difference();
+    let more = if by > 0 { "more" } else { "less" };
+    let [a, b] = [of.a, of.b].map(bytes);
+    let than = if a == b { format!("both about {a}") } else { format!("{b} instead of {a}") };
+    let ratio = of.b as f64 / of.a as f64;
+    let times = match of {
         Both { a: 0, .. } | Both { b: 0, .. } => String::new(),
-        Both { a, b } => format!(" ({} times as much)", factor(b as f64 / a as f64)),
+        _ if (0.95..1.05).contains(&ratio) => String::new(),
+        _ => format!(" ({} times as much)", factor(ratio)),
     };
-    let [a, b] = [allocated.a, allocated.b].map(bytes);
-    format!("{at}, B has {} {more} allocated than A: {b} instead of {a}{times}.", bytes(by.unsigned_abs()))
+    (by != 0).then(|| (format!("{} {more}", bytes(by.unsigned_abs())), format!("{than}{times}")))
 }
 
 /// Compares the bytes that a change freed with those that it promised: a verdict, then the peaks and the end.
@@ -182,9 +203,18 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
             )
         }
         Cause::Unused => {
-            format!(
-                "Peak of reserved bytes above the peak of allocated bytes: {now}. The settings differ, or free blocks are reused to a different degree."
-            )
+            let conf = names.map(|names| recorded_conf(names.trace));
+            let SettingChange { add, remove, .. } = SettingChange::between(conf.a, conf.b);
+            let list = |items: Vec<String>| {
+                items.iter().map(|item| format!("`{}`", Shown::of(item))).collect::<Vec<_>>().join(", ")
+            };
+            let why = match (add.is_empty(), remove.is_empty()) {
+                (true, true) => "Free blocks are reused to a different degree".to_owned(),
+                (false, true) => format!("B has {}", list(add)),
+                (true, false) => format!("A has {}", list(remove)),
+                (false, false) => format!("A has {}, and B {}", list(remove), list(add)),
+            };
+            format!("Peak of reserved bytes above the peak of allocated bytes: {now}. {why}.")
         }
         Cause::Category(category) => format!("{}: {now}.", crate::names::category(*category)),
         Cause::Line => match finding.lines.first() {

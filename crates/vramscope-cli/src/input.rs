@@ -1,7 +1,8 @@
 //! Opens the user's input files, with a progress bar for slow reads.
 
 use std::borrow::Cow;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
@@ -39,6 +40,30 @@ pub(crate) fn read_any(file: &Path, options: ReadOptions) -> anyhow::Result<Open
         tell(file, recording);
     }
     Ok(opened)
+}
+
+/// The bytes at the beginning of a text that show whether it is a recording.
+const START: usize = 8 << 10;
+
+/// Opens a text that is no recording: the log of a job, a notebook, a pasted error. `None` for anything else.
+///
+/// # Errors
+/// Fails if standard input cannot be read.
+pub(crate) fn text(file: &Path) -> io::Result<Option<Box<dyn BufRead>>> {
+    let mut text: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        // Other kinds of files can be read once only, and errors are those of the reader.
+        let opened = File::open(file).ok().filter(|opened| opened.metadata().is_ok_and(|of| of.is_file()));
+        let Some(opened) = opened else { return Ok(None) };
+        Box::new(BufReader::with_capacity(START, opened))
+    };
+    let start = text.fill_buf()?;
+    let start = &start[..start.len().min(START)];
+    let is_notebook =
+        start.trim_ascii_start().starts_with(b"{") && start.windows(7).any(|part| part == b"\"cells\"");
+    let is_text = is_notebook || Reader::new(start).read_any().is_err_and(|error| error.is_text());
+    Ok(is_text.then_some(text))
 }
 
 /// Reads standard input or a file.

@@ -160,6 +160,17 @@ pub enum ReadError {
 #[error("more than 4 billion distinct {0} entries; split the recording with `max_entries`")]
 pub struct TableFull(pub(crate) &'static str);
 
+/// The description of text of no known format.
+pub(crate) const TEXT: &str = "text that begins";
+
+impl ReadError {
+    /// Whether the file is text of no known format, such as the log of a job.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::OtherFile { what, .. } if what.starts_with(TEXT))
+    }
+}
+
 impl From<io::Error> for ReadError {
     /// Unwraps a `ReadError` that passed through a stream as an I/O error.
     fn from(e: io::Error) -> Self {

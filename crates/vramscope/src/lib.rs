@@ -57,6 +57,7 @@ pub use vramscope_profiler as profiler;
 pub use vramscope_recorder as recorder;
 pub use vramscope_report as report;
 pub use vramscope_session as session;
+pub use vramscope_texts as texts;
 pub use vramscope_trace as trace;
 #[cfg(feature = "viewer")]
 pub use vramscope_viewer as viewer;

@@ -1,13 +1,15 @@
 //! `vramscope report`
 
 use std::collections::BTreeSet;
+use std::io::BufRead;
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use vramscope::analysis::{Cancel, SamplesSummary};
 use vramscope::report::{ROWS, SampleAnswers, SamplesJson, TextOptions, samples_report};
 use vramscope::session::{ReportRequest, Session};
+use vramscope::texts;
 use vramscope::trace::formats::{Compression, Opened};
 use vramscope::trace::samples::{SampleLog, Series};
 
@@ -21,10 +23,11 @@ use crate::input;
   vramscope report snapshot.pickle
   vramscope report snapshot.pickle --by function --top 20
   vramscope report snapshot.pickle --at 1200 --filter 'model\\.py'
+  vramscope report slurm-4711.out
   zstdcat big.pickle.zst | vramscope report - --json")]
 pub(crate) struct ReportArgs {
-    /// A PyTorch snapshot (pickle or JSON), or a log of `monitor` or of a tracker, optionally compressed with gzip or
-    /// zstd; `-` is standard input
+    /// A PyTorch snapshot (pickle or JSON), a log of `monitor` or of a tracker, optionally compressed with gzip or zstd, or
+    /// a text with out-of-memory errors, such as the log of a job; `-` is standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) request: ReportRequest,
@@ -40,10 +43,19 @@ pub(crate) struct ReportArgs {
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let name = input::name(&args.file);
+    if let Some(text) = input::text(&args.file).with_context(|| name.clone())? {
+        return of_text(args, &name, text);
+    }
     match input::read_any(&args.file, args.reading.options())? {
         Opened::Recording(recording) => of_recording(args, &Session::once(name, recording, ADVICE)),
         Opened::Samples { log, compression } => of_samples(args, &name, &log, compression),
     }
+}
+
+/// Reports the out-of-memory errors of a text.
+fn of_text(args: &ReportArgs, name: &str, text: impl BufRead) -> anyhow::Result<()> {
+    let found = texts::read(text).with_context(|| name.to_owned())?;
+    if args.json { super::print_json(&found.json()) } else { super::print_text(&texts::told(name, &found)) }
 }
 
 fn of_recording(args: &ReportArgs, session: &Session) -> anyhow::Result<()> {

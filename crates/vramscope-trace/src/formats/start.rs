@@ -1,6 +1,6 @@
 //! Detection of a file's kind from its beginning: the keys of the first JSON object, and the signatures of other files.
 
-use crate::error::ReadError;
+use crate::error::{ReadError, TEXT};
 
 /// The first object of a JSON text: the text itself, or the first element of its list.
 #[derive(Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub(super) fn other_file(start: &[u8]) -> ReadError {
                     "a web page".to_owned(),
                     "give the snapshot it was made from; vramscope does not read pages of `_memory_viz.py`",
                 ),
-                None => (format!("text that begins \"{text}\""), DUMP),
+                None => (format!("{TEXT} \"{text}\""), DUMP),
             },
             None => {
                 let hex: Vec<String> = s.iter().take(4).map(|b| format!("{b:02x}")).collect();

@@ -1,0 +1,95 @@
+//! Finds the errors of a text in one pass. Memory is bounded by the number of ranks, not by the text.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Read};
+
+use crate::error::{Found, TextError};
+use crate::lines::Line;
+use crate::wordings::{follows, is_anchor, parse};
+
+/// The most errors that are read one by one; further ones are counted.
+pub const MOST_ERRORS: usize = 1000;
+
+/// The longest line that is read whole, in bytes.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// A message is complete after this many lines, or characters without whitespace.
+const MOST_LINES: usize = 14;
+const MOST_CHARACTERS: usize = 4000;
+
+/// Ranks whose messages are read at the same time.
+const MOST_OPEN: usize = 4096;
+
+/// The beginning of a message of one rank.
+struct Open {
+    line: u64,
+    lines: usize,
+    /// The line before, which may have the beginning of the message.
+    text: String,
+}
+
+/// Reads the errors of a text.
+///
+/// # Errors
+/// Fails if reading fails.
+pub fn read(mut text: impl BufRead) -> io::Result<Found> {
+    let mut found = Found::default();
+    let mut open: BTreeMap<Option<u32>, Open> = BTreeMap::new();
+    let mut before: BTreeMap<Option<u32>, String> = BTreeMap::new();
+    let mut raw = Vec::new();
+    loop {
+        raw.clear();
+        if text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut raw)? == 0 {
+            break;
+        }
+        found.lines += 1;
+        let line = Line::of(&String::from_utf8_lossy(&raw));
+        found.followed += u64::from(follows(&line.squeezed));
+        let anchors = is_anchor(&line.squeezed);
+        // Another error of the rank ends its message.
+        if let Some(message) = open.get_mut(&line.rank) {
+            if anchors && message.lines > 1 && !parse(&message.text).is_empty() {
+                close(&mut found, line.rank, open.remove(&line.rank));
+            } else {
+                message.text.push_str(&line.squeezed);
+                message.lines += 1;
+                if message.lines >= MOST_LINES || message.text.len() >= MOST_CHARACTERS {
+                    close(&mut found, line.rank, open.remove(&line.rank));
+                }
+                continue;
+            }
+        }
+        if anchors && open.len() < MOST_OPEN {
+            let mut text = before.remove(&line.rank).unwrap_or_default();
+            text.push_str(&line.squeezed);
+            open.insert(line.rank, Open { line: found.lines, lines: 1, text });
+        } else if before.len() < MOST_OPEN {
+            before.insert(line.rank, line.squeezed.chars().take(MOST_CHARACTERS).collect());
+        }
+    }
+    for (rank, message) in open {
+        close(&mut found, rank, Some(message));
+    }
+    found.errors.sort_by_key(|error| error.line);
+    Ok(found)
+}
+
+/// Parses a message; the same error again is one error.
+fn close(found: &mut Found, rank: Option<u32>, message: Option<Open>) {
+    let Some(message) = message else { return };
+    for error in parse(&message.text) {
+        let error = TextError { line: message.line, rank: rank.or(error.rank), ..error };
+        if found.errors.iter().any(|known| known.is_again(&error)) {
+            continue;
+        }
+        // The same error in fewer words, such as the exception after a line of the log.
+        let is_less = |known: &&mut TextError| known.rank == error.rank && known.says_more_than(&error);
+        if found.errors.iter_mut().rev().take(2).any(|known| is_less(&known)) {
+            continue;
+        }
+        match found.errors.len() {
+            MOST_ERRORS => found.more_errors += 1,
+            _ => found.errors.push(error),
+        }
+    }
+}

@@ -102,15 +102,28 @@ pub struct MachineCounts {
     pub processes: u64,
 }
 
-/// A call that the phantom could not execute as a GPU would.
+/// Why the phantom does not execute a call as a GPU would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnansweredKind {
+    /// The call is unknown. It returned "not supported".
+    Unknown,
+    /// The call is known but not implemented. It returned "not supported".
+    Refused,
+    /// The memory that a library would take is unknown, and counts 0 bytes.
+    LeftOut,
+    /// The memory that a library would take follows from a model.
+    Modeled,
+}
+
+/// A call that the phantom did not execute as a GPU would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// The name of the function.
+    /// The name of the function, or what it returns, in at most 64 bytes.
     pub name: String,
     /// The number of calls.
     pub calls: u64,
-    /// True if the call is known but not implemented; false if it is unknown.
-    pub is_refused: bool,
+    /// Why.
+    pub kind: UnansweredKind,
 }
 
 /// A line of a Python program that read computed data from a GPU. On a phantom GPU no kernel computes it.
@@ -120,6 +133,15 @@ pub struct ReadAt {
     pub line: String,
     /// The number of reads.
     pub reads: u64,
+}
+
+/// A line of a Python program that measured the time of cuDNN's plans, to choose one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedAt {
+    /// The file, relative to the folder in which the program ran, and the line number. `the program` on threads without Python.
+    pub line: String,
+    /// The number of measurements.
+    pub plans: u64,
 }
 
 /// A place in a program that queried a GPU's total or free memory.
@@ -139,13 +161,16 @@ pub struct MachineReport {
     pub gpus: Vec<GpuUse>,
     /// Counts over all processes.
     pub counts: MachineCounts,
-    /// Calls that the phantom could not execute, in the order of their first call.
+    /// Calls that the phantom did not execute as a GPU would, in the order of their first call.
     pub unanswered: Vec<Unanswered>,
     /// Lines that read computed data, in the order of their first read.
     pub read_at: Vec<ReadAt>,
     /// Lines that queried a GPU's total or free memory (`cudaMemGetInfo`, NVML, PyTorch's `total_memory`), in the order of
     /// their first query. Queries by PyTorch's allocator are excluded. A program may size its work by the result.
     pub asked_memory_at: Vec<AskedAt>,
+    /// Lines that measured the time of cuDNN's plans, with the number of plans, in the order of their first measurement. The fastest one
+    /// on a real GPU is unknown ([`PhantomOptions::large_workspaces`](crate::PhantomOptions)).
+    pub timed_at: Vec<TimedAt>,
     /// Flags of Python interpreters (`isolated`, `no_site`, `ignore_environment`) that prevented them from importing
     /// `sitecustomize`.
     pub unrecorded: Vec<String>,
@@ -173,8 +198,16 @@ impl MachineReport {
         let of = |wanted: &'static [Noticed]| {
             noticed.iter().filter(move |(what, ..)| wanted.contains(what)).cloned()
         };
-        let unanswered =
-            |(what, name, calls)| Unanswered { name, calls, is_refused: what == Noticed::Refused };
+        let unanswered = |(what, name, calls): &(Noticed, String, u64)| {
+            let kind = match what {
+                Noticed::Unknown => UnansweredKind::Unknown,
+                Noticed::Refused => UnansweredKind::Refused,
+                Noticed::LeftOut => UnansweredKind::LeftOut,
+                Noticed::Modeled => UnansweredKind::Modeled,
+                _ => return None,
+            };
+            Some(Unanswered { name: name.clone(), calls: *calls, kind })
+        };
         Some(Self {
             gpus: (0..state.devices()).map(gpu).collect(),
             counts: MachineCounts {
@@ -186,8 +219,9 @@ impl MachineReport {
                 killed: count(Counter::Killed) + state.dead() as u64,
                 processes: count(Counter::Processes),
             },
-            unanswered: of(&[Noticed::Unknown, Noticed::Refused]).map(unanswered).collect(),
+            unanswered: noticed.iter().filter_map(unanswered).collect(),
             read_at: of(&[Noticed::Read]).map(|(_, line, reads)| ReadAt { line, reads }).collect(),
+            timed_at: of(&[Noticed::Timed]).map(|(_, line, plans)| TimedAt { line, plans }).collect(),
             asked_memory_at: of(&[Noticed::AskedMemory])
                 .map(|(_, line, calls)| AskedAt { line, calls })
                 .collect(),

@@ -135,6 +135,12 @@ pub(crate) enum Noticed {
     Unrecorded,
     /// A kernel whose parameters are unknown, so that its accesses are, too.
     UnknownParameters,
+    /// Memory of a library that counts 0 bytes, or the call that asks for its size.
+    LeftOut,
+    /// Memory of a library whose size follows from a model.
+    Modeled,
+    /// A line of a Python program that measured the time of cuDNN's plans.
+    Timed,
 }
 
 /// The words, mapped by the library or read from the file.
@@ -200,6 +206,16 @@ impl<'a> State<'a> {
     /// Whether contents of copies to devices are kept.
     pub(crate) fn keeps_contents(&self) -> bool {
         self.0[HEADER + 5].load(Ordering::Relaxed) == 0
+    }
+
+    /// Lets the plan of cuDNN with the largest workspace be the fastest.
+    pub(crate) fn prefer_large_workspaces(&self) {
+        self.0[HEADER + 6].store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the plan of cuDNN with the largest workspace is the fastest, instead of the one with the smallest.
+    pub(crate) fn prefers_large_workspaces(&self) -> bool {
+        self.0[HEADER + 6].load(Ordering::Relaxed) != 0
     }
 
     /// Returns a fact about an existing device.
@@ -289,6 +305,9 @@ impl<'a> State<'a> {
                 4 => Noticed::AskedMemory,
                 5 => Noticed::Unrecorded,
                 6 => Noticed::UnknownParameters,
+                7 => Noticed::LeftOut,
+                8 => Noticed::Modeled,
+                9 => Noticed::Timed,
                 _ => return None,
             };
             Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))

@@ -40,6 +40,9 @@ pub struct GpuRequest {
     /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
     #[cfg_attr(feature = "command", arg(long, value_name = "zeros|random[=SEED]", value_parser = values_of, default_value = "zeros"))]
     pub values: Values,
+    /// Another cuDNN that tells the sizes of its workspaces, for programs whose own is older than 9.8: its libcudnn_graph.so.9, or the folder of that file
+    #[cfg_attr(feature = "command", arg(long, value_name = "PATH"))]
+    pub cudnn: Option<PathBuf>,
 }
 
 impl Default for GpuRequest {
@@ -51,6 +54,7 @@ impl Default for GpuRequest {
             gpus: 1,
             steps_timeout: None,
             values: Values::Zeros,
+            cudnn: None,
         }
     }
 }
@@ -69,6 +73,9 @@ impl GpuRequest {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if !(1..=MOST_GPUS).contains(&self.gpus) {
             bail!("{} GPUs: a run has 1 to {MOST_GPUS}", self.gpus);
+        }
+        if let Some(path) = self.cudnn.as_ref().filter(|path| !path.exists()) {
+            bail!("--cudnn: {} does not exist", path.display());
         }
         Ok(())
     }

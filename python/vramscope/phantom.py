@@ -33,6 +33,7 @@ def run(
     world_size: int | None = None,
     rank: int | None = None,
     record: str | os.PathLike[str] | None = None,
+    force: bool = False,
     accesses: bool = False,
     max_entries: int | None = None,
     conf: str | None = None,
@@ -54,7 +55,9 @@ def run(
         cudnn: Another cuDNN that tells the sizes of its workspaces, if the program's own is older than 9.8.
         world_size: The number of ranks, of which one runs and the others are simulated.
         rank: The rank that runs.
-        record: The file of the recording: a pickle, or a log if its name ends in .vramscope.
+        record: The file of the recording: a pickle, or a log if its name ends in .vramscope. `%t` in the name
+            stands for the time.
+        force: Whether an existing recording is replaced.
         accesses: Whether a log is recorded with the allocations that kernels and copies access.
         max_entries: The number of newest events that are kept for each GPU. None: all.
         conf: Settings of PyTorch's allocator, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
@@ -88,6 +91,7 @@ def fit(
     only: Sequence[str] = (),
     cards: int | None = None,
     recordings: str | os.PathLike[str] | None = None,
+    force: bool = False,
     jobs: int | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> answers.Fit:
@@ -107,7 +111,8 @@ def fit(
         env: Environment variables of the program.
         only: The only changes to measure, as `["activation_checkpointing"]`. Empty: all.
         cards: The number of cards over which the model is also sharded.
-        recordings: The folder that gets the recording of each run.
+        recordings: The folder that gets the recording of each run. A name that exists gets a number.
+        force: Whether existing recordings are replaced.
         jobs: The number of runs at the same time. None: as many as the machine can take.
         progress: As for `vramscope.phantom.run`.
 

@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicU64;
 /// `O_NOFOLLOW`: opening fails if the last path component is a link.
 pub const O_NOFOLLOW: c_int = if cfg!(target_arch = "x86_64") { 0o400_000 } else { 0o100_000 };
 
+/// `O_NONBLOCK`: opening a pipe does not wait for its writer.
+pub const O_NONBLOCK: c_int = 0o4000;
 pub const PROT_READ: c_int = 1;
 pub const PROT_WRITE: c_int = 2;
 pub const MAP_SHARED: c_int = 1;
@@ -104,6 +106,7 @@ unsafe extern "C" {
         visit: extern "C" fn(*const ObjectInfo, usize, *mut c_void) -> c_int,
         data: *mut c_void,
     ) -> c_int;
+    pub fn geteuid() -> u32;
     pub fn pthread_self() -> usize;
     pub fn pthread_getattr_np(thread: usize, attributes: *mut ThreadAttributes) -> c_int;
     pub fn pthread_attr_getstack(

@@ -1,5 +1,7 @@
 //! Temporary folders that only one user can access.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -7,14 +9,20 @@ use crate::Dir;
 use crate::dir::denied;
 
 /// A temporary folder with an unpredictable name and mode 700, independent of the umask. Dropping this value removes the folder with
-/// its contents.
+/// its contents. A file in it is locked until then, so that the folder of a killed process is recognized: the next folder of this
+/// prefix and user removes it.
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,
     dir: Dir,
+    /// Locked. The system unlocks it if the process is killed.
+    _lock: File,
 }
 
 impl PrivateFolder {
+    /// Name of the locked file.
+    pub const LOCK: &str = "lock";
+
     /// Creates a folder in the system's folder for temporary files (`TMPDIR`).
     ///
     /// # Errors
@@ -34,12 +42,23 @@ impl PrivateFolder {
         if outer.access()?.others_can_replace() {
             return Err(denied("other users can replace files in it"));
         }
+        remove_abandoned(&outer, prefix);
         let (name, dir) = outer.new_unpredictable_subdir(prefix)?;
-        let this = Self { dir, path: parent.join(name) };
+        let path = parent.join(name);
+        let lock = locked(&dir).inspect_err(|_| {
+            fs::remove_dir_all(&path).ok();
+        })?;
+        let this = Self { dir, path, _lock: lock };
         if !this.dir.access()?.is_private() {
             return Err(denied("the new folder is open to other users"));
         }
         Ok(this)
+    }
+
+    /// Whether a process uses the private folder that was opened as `dir`, as far as locks tell. A folder without the locked file counts
+    /// as used.
+    pub fn is_used(dir: &Dir) -> bool {
+        dir.open_file(Self::LOCK.as_ref()).map_or(true, |lock| lock.try_lock().is_err())
     }
 
     /// Returns the folder's absolute path.
@@ -50,6 +69,34 @@ impl PrivateFolder {
     /// Returns the open folder.
     pub fn dir(&self) -> &Dir {
         &self.dir
+    }
+}
+
+/// Creates the locked file. It is locked before it has its name.
+fn locked(dir: &Dir) -> io::Result<File> {
+    let new: &OsStr = "lock-new".as_ref();
+    let file = dir.create_new(new, 0o600)?;
+    // Some file systems have no locks. Folders on them stay.
+    let is_locked = file.try_lock().is_ok();
+    if is_locked {
+        dir.rename(new, PrivateFolder::LOCK.as_ref())?;
+    }
+    Ok(file)
+}
+
+/// Removes folders of this user that killed processes left.
+fn remove_abandoned(outer: &Dir, prefix: &str) {
+    let names = outer.names().unwrap_or_default();
+    for name in names.iter().filter(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
+        let Ok(dir) = outer.subdir(name) else { continue };
+        if !dir.access().is_ok_and(|access| access.is_private()) {
+            continue;
+        }
+        // The lock is held until the folder is gone, so that no one else removes it too.
+        let Ok(lock) = dir.open_file(PrivateFolder::LOCK.as_ref()) else { continue };
+        if lock.try_lock().is_ok() && dir.remove_contents().is_ok() {
+            outer.remove_subdir(name).ok();
+        }
     }
 }
 
@@ -82,6 +129,34 @@ mod tests {
             assert_eq!(mode(folder.path()), 0o700);
             assert_eq!(mode(&folder.path().join("file")), 0o600);
         }
+    }
+
+    #[test]
+    fn folders_of_killed_processes_are_removed_and_no_others() {
+        let outer = tempfile::tempdir().unwrap();
+        let used = PrivateFolder::new_in(outer.path(), "test-").unwrap();
+        let at = |name: &str| outer.path().join(name);
+        // A killed process leaves a file that is not locked. A folder without it is older than the file, or being made.
+        for (name, mode, has_lock) in [
+            ("test-0", 0o700, true),
+            ("test-1", 0o700, false),
+            ("test-2", 0o755, true),
+            ("other-3", 0o700, true),
+        ] {
+            fs::create_dir_all(at(name).join("rings")).unwrap();
+            fs::write(at(name).join("rings/file"), "x").unwrap();
+            if has_lock {
+                fs::write(at(name).join(PrivateFolder::LOCK), "").unwrap();
+            }
+            fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("other-3"), at("test-4")).unwrap();
+        let next = PrivateFolder::new_in(outer.path(), "test-").unwrap();
+        let exists = |name: &str| at(name).join("rings/file").exists();
+        let exist = ["test-0", "test-1", "test-2", "other-3", "test-4"].map(exists);
+        assert_eq!(exist, [false, true, true, true, true]);
+        assert!(!at("test-0").exists() && used.path().exists() && next.path().exists());
+        assert!(PrivateFolder::is_used(used.dir()));
     }
 
     #[test]

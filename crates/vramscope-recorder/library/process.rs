@@ -1,22 +1,24 @@
 //! This process's ring, and what each of its threads is doing.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use vramscope_bare::sys;
 
 use crate::ring::{
-    AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_REFUSES, AT_VERSION, HEADER, MAGIC,
-    Ring, VERSION,
+    AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_RANK, AT_REFUSES, AT_STACK,
+    AT_VERSION, HEADER, MAGIC, Ring, VERSION,
 };
 use crate::ring_file;
 
 /// Longest time for which a thread waits for a reader that lives and does not look: it gets no processor, or waits for its disk.
 const MOST_WAIT_MS: u32 = 60_000;
 /// A file beside the folder of the rings, which the reader locks as long as it lives.
-const READER: &str = "reader";
+const READER: &str = "lock";
 /// The folder of this process's ring. Never freed.
 static RING_FOLDER: AtomicPtr<PathBuf> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -24,8 +26,18 @@ static RING_FOLDER: AtomicPtr<PathBuf> = AtomicPtr::new(std::ptr::null_mut());
 fn reader_lives() -> bool {
     // SAFETY: null, or a value that is never freed.
     let folder = unsafe { RING_FOLDER.load(Ordering::Acquire).as_ref() };
-    let file = folder.and_then(|folder| std::fs::File::open(folder.parent()?.join(READER)).ok());
+    let file = folder.and_then(|folder| open_own(&folder.parent()?.join(READER)));
     file.is_some_and(|file| file.try_lock_shared().is_err())
+}
+
+/// Opens a regular file of this user. Once the recorder's folder is gone, another user may have made one of its name, with a link or a
+/// pipe in it.
+fn open_own(path: &Path) -> Option<File> {
+    let flags = sys::O_NOFOLLOW | sys::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let found = file.metadata().ok()?;
+    // SAFETY: takes and changes nothing.
+    (found.is_file() && found.uid() == unsafe { sys::geteuid() }).then_some(file)
 }
 
 /// The environment variable with the folder of the run's rings.
@@ -304,14 +316,31 @@ fn map(attached_us: u64) -> Option<*mut AtomicU64> {
     if RING_FOLDER.load(Ordering::Acquire).is_null() || attached.is_some() {
         RING_FOLDER.store(Box::into_raw(Box::new(folder.clone())), Ordering::Release);
     }
-    let words = ring_file::create(&folder, ring_number(), BYTES)?.cast::<AtomicU64>();
+    // A process may run several programs, and a later process of the run may have its number.
+    let name = format!("{}-{}-{}", std::process::id(), ring_number(), time_us());
+    let words = ring_file::create(&folder, &name, BYTES)?.cast::<AtomicU64>();
     // SAFETY: the mapping has this many words, all of them zero. The reader only uses atomic operations as well.
     let ring = Ring::new(unsafe { std::slice::from_raw_parts(words, HEADER + CAPACITY) })?;
     ring.header(AT_VERSION).store(VERSION, Ordering::Relaxed);
     ring.header(AT_PROCESS).store(std::process::id().into(), Ordering::Relaxed);
     ring.header(AT_ATTACHED).store(attached_us, Ordering::Relaxed);
+    ring.header(AT_RANK).store(rank().map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
+    ring.header(AT_STACK).store(stack_start().unwrap_or(0), Ordering::Relaxed);
     ring.header(AT_MAGIC).store(MAGIC, Ordering::Release);
     Some(words)
+}
+
+/// The rank of this process among several.
+fn rank() -> Option<u64> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    (number("WORLD_SIZE")? > 1).then(|| number("RANK")).flatten()
+}
+
+/// Where the stack of this program begins, as Linux shows it to other processes.
+fn stack_start() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The 28th field; the name of the program, in parentheses, is the second.
+    status.rsplit_once(')')?.1.split_whitespace().nth(25)?.parse().ok()
 }
 
 /// Runs in the child of a fork. The parent's ring is the parent's alone.

@@ -14,10 +14,9 @@ use vramscope_bare::sys;
 /// First part of a file's name in memory. The rest is the path of the link, with a colon for each slash.
 const MEMORY: &str = "/dev/shm/vramscope";
 
-/// Creates the file of a ring of this process in `folder`, with `bytes` bytes of zeros, and maps it. `number` is the number of rings before
-/// it. `None` if there is no room.
-pub(crate) fn create(folder: &Path, number: u32, bytes: usize) -> Option<*mut c_void> {
-    let path = folder.join(format!("{}-{number}", std::process::id()));
+/// Creates the file `name` of a ring in `folder`, with `bytes` bytes of zeros, and maps it. `None` if there is no room.
+pub(crate) fn create(folder: &Path, name: &str, bytes: usize) -> Option<*mut c_void> {
+    let path = folder.join(name);
     // The name has the whole path, by which `vramscope dump` finds the run.
     let in_memory = format!("{MEMORY}{}", path.to_string_lossy().replace('/', ":"));
     let file = match new_file(in_memory.as_ref(), bytes) {

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun, RunningProcesses};
+use crate::options::RecorderOptions;
+use crate::recorded::RecordedProcess;
+use crate::run::{RecordError, RecorderRun, RunningProcesses};
 use crate::running::is_running;
 use crate::symbols::LIBRARY_NAME;
 

@@ -3,6 +3,9 @@
 //! # Modules
 //! - `attach`: a process that already runs, into which a debugger loads the library.
 //! - `run`: the folder of a run, the environment of its processes, and the thread that reads their rings.
+//! - `options`: what a recorder records.
+//! - `output`: the file of a new recording, which replaces no earlier one.
+//! - `recorded`: one recorded process, its log and the names of its files.
 //! - `control`: requests of other processes to a running recorder.
 //! - `requests`: requests to the thread that reads the rings.
 //! - `leftovers`: removes rings in memory that no recorder reads any longer.
@@ -29,8 +32,11 @@ mod leftovers;
 mod log;
 mod mapped;
 mod notes;
+mod options;
+mod output;
 #[allow(dead_code, reason = "fields that only the library writes")]
 mod record;
+mod recorded;
 mod records;
 mod requests;
 #[allow(dead_code, reason = "what only the library does")]
@@ -43,9 +49,9 @@ mod symbols;
 pub use attach::{AttachError, AttachedProcess};
 #[cfg(target_os = "linux")]
 pub use control::{ControlError, RunningRecorder};
-pub use log::{CopyAt, LogCopy};
-pub use run::{
-    IMPORTS, RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, RunningProcesses,
-    checked_output, names_log,
-};
+pub use log::LogCopy;
+pub use options::{CopyAt, RecordedStacks, RecorderOptions};
+pub use output::{NewRecording, OutputError, free};
+pub use recorded::RecordedProcess;
+pub use run::{IMPORTS, RecordError, RecorderRun, RunningProcesses, names_log};
 pub use running::{RunningCount, RunningDevice, RunningLibrary, RunningProcess, is_running};

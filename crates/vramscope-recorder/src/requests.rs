@@ -12,14 +12,10 @@ use crate::running::RunningProcess;
 pub(crate) const RECORDER_FOLDER: &str = "vramscope-recorder-";
 /// The folder of the rings in the run's folder.
 pub(crate) const RINGS: &str = "rings";
-/// The file in the run's folder that its recorder locks.
-pub(crate) const READER: &str = "reader";
 
 /// A request to the thread that reads the rings. It is answered once the logs have all events of that moment.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// Copies of all logs, whose names end with this reason. The sender is dropped.
-    Copies(&'static str, #[allow(dead_code, reason = "only dropped")] Sender<()>),
     /// A copy of the log of this process; `None` if it is not recorded.
     #[cfg(target_os = "linux")]
     Copy(u32, Sender<Option<io::Result<LogCopy>>>),

@@ -34,6 +34,10 @@ pub(crate) const AT_PROCESS: usize = 2;
 /// When the library was attached to a process that used a GPU already, in microseconds since the Unix epoch; 0 if the ring has all events of
 /// its process.
 pub(crate) const AT_ATTACHED: usize = 3;
+/// One more than the rank of the process among several, as `torchrun` sets it; 0 if it has none.
+pub(crate) const AT_RANK: usize = 4;
+/// Where the stack of the program begins, which changes with each program that the process runs; 0 if it is unknown.
+pub(crate) const AT_STACK: usize = 5;
 /// Number of words written so far; never decreases.
 pub(crate) const AT_HEAD: usize = 8;
 /// Number of words read so far.

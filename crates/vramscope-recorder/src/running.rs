@@ -1,7 +1,6 @@
 //! Recorded processes while they run, and the memory that they hold now.
 
 use std::fs;
-use std::path::PathBuf;
 
 use rustix::process::{Pid, test_kill_process};
 
@@ -13,8 +12,6 @@ pub struct RunningProcess {
     pub process: u32,
     /// The end of the names of its files, such as `-rank3`; empty for the first process.
     pub suffix: String,
-    /// Path for a copy beside its log, as `run-at-dump.vramscope`.
-    pub copy: PathBuf,
     /// The devices that it uses, by number. Empty if the recorder runs in another process.
     pub devices: Vec<RunningDevice>,
     /// Host memory of its libraries, most bytes first. Empty if the recorder runs in another process.
@@ -68,9 +65,26 @@ pub struct RunningCount {
 pub fn is_running(process: u32) -> bool {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
-    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name of the program comes before the state, in parentheses.
-    let has_ended =
-        status.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    let has_ended = status(process).is_some_and(|status| status.starts_with(['Z', 'X']));
     exists && !has_ended
+}
+
+/// Address of the start of a process's stack, which differs in each program that the process runs; 0 if it is unknown.
+pub(crate) fn stack_start(process: u32) -> u64 {
+    // The 28th field; the state is the third.
+    let field = |status: String| status.split(' ').nth(25)?.parse().ok();
+    status(process).and_then(field).unwrap_or(0)
+}
+
+/// The number of the effective user of a process.
+pub(crate) fn user_of(process: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The state of a process and the fields after it, as Linux shows them.
+fn status(process: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program comes before the state, in parentheses.
+    Some(status.rsplit_once(')')?.1.trim_start().to_owned())
 }

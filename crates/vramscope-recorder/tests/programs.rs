@@ -677,6 +677,110 @@ int main() {
     assert_eq!(name(&logs[1]), format!("run-pid{}.vramscope", logs[1].process));
 }
 
+/// Names of the logs of a run in its folder, with the sizes of their events.
+fn logs_in(folder: &Path) -> Vec<(String, Vec<u64>)> {
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut logs: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "vramscope"))
+        .map(|path| {
+            let trace = formats::read(std::fs::File::open(&path).unwrap()).unwrap().trace;
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, trace.devices[0].events.iter().map(|e| e.size).collect())
+        })
+        .collect();
+    logs.sort();
+    logs
+}
+
+/// The workers of a rank: one after the other, as after a restart, and two at once. A file of that name from before stays too.
+#[test]
+fn processes_of_one_rank_have_logs_of_their_own() {
+    let program = r#"
+int main(int count, char **words) {
+    report((void *)4096, atol(words[1]), 1);
+    if (count > 2) usleep(500000);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    std::fs::write(folder.path().join("run-rank3-2.vramscope"), "mine").unwrap();
+    let options = RecorderOptions::default();
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
+    let script = "./program 512; ./program 1024; ./program 1536 wait & ./program 1536 wait & wait";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(folder.path());
+    command.envs(recorder.environment()).env("RANK", "3").env("WORLD_SIZE", "4");
+    assert!(command.status().unwrap().success());
+    let logs = recorder.finish();
+    assert!(logs.len() == 4 && logs.iter().all(|log| log.error.is_none()), "{logs:?}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("run-rank3-2.vramscope")).unwrap(), "mine");
+    std::fs::remove_file(folder.path().join("run-rank3-2.vramscope")).unwrap();
+    let log = |number: &str, size| (format!("run-rank3{number}.vramscope"), vec![size]);
+    let expected = [log("-3", 1024), log("-4", 1536), log("-5", 1536), log("", 512)];
+    assert_eq!(logs_in(folder.path()), expected);
+}
+
+/// One process runs several programs: each has a log, unless it does not load the recorder, which is said.
+#[test]
+fn each_program_of_a_chain_of_execs_is_recorded() {
+    let program = r#"
+extern char **environ;
+int main(int count, char **words) {
+    int number = atoi(words[1]);
+    report((void *)4096, 512 * number, 1);
+    char next[2] = { '1' + number, 0 }, *none[] = { 0 };
+    if (number < 4) execle(words[0], words[0], next, NULL, number < 3 ? environ : none);
+    usleep(1500000);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    let options = RecorderOptions::default();
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
+    let mut command = Command::new(folder.path().join("program"));
+    command.arg("1").current_dir(folder.path()).envs(recorder.environment());
+    let mut child = command.spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    let logs = recorder.finish();
+    let id = child.id();
+    let log = |name: String, size| (format!("run{name}.vramscope"), vec![size]);
+    let expected =
+        [log(format!("-pid{id}-2"), 1536), log(format!("-pid{id}"), 1024), log(String::new(), 512)];
+    assert_eq!(logs_in(folder.path()), expected);
+    let ran_another: Vec<bool> = logs.iter().map(|log| log.ran_another).collect();
+    assert_eq!(ran_another, [true, true, true], "{logs:?}");
+}
+
+/// Linux gives a new process the number of an earlier one in the end; here, the program asks for it.
+#[test]
+fn a_process_with_the_number_of_an_earlier_one_is_recorded() {
+    let program = r#"
+#include <fcntl.h>
+int main() {
+    pid_t first = fork();
+    if (!first) { report((void *)4096, 512, 1); _exit(0); }
+    waitpid(first, NULL, 0);
+    for (int tries = 0; tries < 1000; tries++) {
+        int file = open("/proc/sys/kernel/ns_last_pid", O_WRONLY);
+        char number[16];
+        if (file < 0 || write(file, number, sprintf(number, "%d", first - 1)) < 0) return 3;
+        close(file);
+        pid_t second = fork();
+        if (!second) { if (getpid() == first) report((void *)4096, 1024, 1); _exit(0); }
+        waitpid(second, NULL, 0);
+        if (second == first) return 0;
+    }
+    return 4;
+}"#;
+    let Some((folder, status, _)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    match status.code() {
+        Some(3 | 4) => vramscope_testing::skip("root", "only root can choose the number of a process"),
+        code => {
+            assert_eq!(code, Some(0));
+            let sizes: Vec<Vec<u64>> = logs_in(folder.path()).into_iter().map(|(_, sizes)| sizes).collect();
+            assert_eq!(sizes, [[1024], [512]]);
+        }
+    }
+}
+
 /// A program passes notes, as the Python package does. A forked process has the same hooks, and is not recorded by them.
 #[test]
 fn notes_become_categories_and_regions() {
@@ -1272,7 +1376,9 @@ fn limited_logs_of_programs_that_are_killed_at_any_time_are_complete() {
     let mut cuts = 0;
     for kill in 0..kills {
         std::fs::remove_file(path("count")).ok();
-        let recorder = RecorderRun::start(&path("run.vramscope"), limited()).unwrap();
+        let mut options = limited();
+        options.replaces = true;
+        let recorder = RecorderRun::start(&path("run.vramscope"), options).unwrap();
         let mut command = Command::new(path("program"));
         let mut child = command.envs(recorder.environment()).env("COUNT", path("count")).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_micros(60_000 + kill * 7919 % 60_000));

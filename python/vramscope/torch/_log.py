@@ -56,7 +56,7 @@ class LogRecord(Recording):
         self._library: ctypes.CDLL | None = None
         self._operators = Operators() if operators else None
         command = [sys.executable, "-I", "-c", _COMMAND, str(Path(__file__).parent.parent.parent), "attach"]
-        command += [str(self._pid), "--record", str(path), "--stacks", stacks, "--from-within"]
+        command += [str(self._pid), "--record", str(path), "--force", "--stacks", stacks, "--from-within"]
         # In a new session, Ctrl-C in the terminal does not reach the writer. The writer ends with this process.
         self._writer = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True

@@ -1,6 +1,6 @@
 //! `vramscope attach`
 
-use crate::args::{log, seconds, stacks};
+use crate::args::{log, new_recording, seconds, stacks};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,13 +9,10 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use serde::Serialize;
-use vramscope::recorder::{
-    AttachedProcess, RecordedProcess, RecordedStacks, RecorderRun, checked_output, is_running,
-};
-use vramscope::report::count;
+use vramscope::recorder::{AttachedProcess, RecordedProcess, RecordedStacks, RecorderRun, is_running};
 
 use crate::commands::run::live::Servers;
-use crate::commands::run::{check_logs, options, say_what_is_missing};
+use crate::commands::run::{check_logs, options, say_what_is_missing, say_what_was_recorded};
 use crate::commands::stop_flag;
 use crate::say::{print_json_line, say};
 
@@ -30,14 +27,13 @@ pub(crate) struct AttachArgs {
     /// The process ID
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) process: u32,
-    /// File for the log, which ends in .vramscope
-    #[arg(
-        long,
-        value_name = "OUT",
-        default_value = "run.vramscope",
-        value_parser = PathBufValueParser::new().try_map(log)
-    )]
-    pub(crate) record: PathBuf,
+    /// File for the log, which ends in .vramscope; %t in the name stands for the time [default: run.vramscope; run-2.vramscope if it
+    /// exists]
+    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(log))]
+    pub(crate) record: Option<PathBuf>,
+    /// Replace an existing recording
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Frames of the stacks: none, python, all (also native ones), or large:SIZE, as large:1MiB (python, only for requests of at least
     /// this size) [default: python]
     #[arg(long, value_name = "FRAMES", value_parser = stacks)]
@@ -76,12 +72,12 @@ struct Log<'a> {
 /// # Errors
 /// The process cannot be recorded, or the recording cannot be written.
 pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
-    let out = checked_output(&args.record)?;
+    let out = new_recording(args.record.as_deref(), "run.vramscope", args.force)?;
     if args.from_within {
         return follow(args, &out);
     }
     let stop = stop_flag()?;
-    let process = AttachedProcess::attach(args.process, &out, options(args.stacks))?;
+    let process = AttachedProcess::attach(args.process, &out, options(args.stacks, args.force))?;
     say(&format!("recording process {}; Ctrl-C ends the recording", args.process));
     let servers = Servers::start(process.running())?;
     let begin = Instant::now();
@@ -94,16 +90,14 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     servers.stop();
     let (logs, error) = process.finish();
     say_what_is_missing(&logs);
-    for log in logs.iter().filter(|log| log.error.is_none()) {
-        say(&format!("recorded {} events to {}", count(log.events), log.path.display()));
-    }
+    say_what_was_recorded(&logs);
     error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))?;
     check_logs(&logs)
 }
 
 /// Writes the log of a process that loads the library without a debugger.
 fn follow(args: &AttachArgs, out: &Path) -> anyhow::Result<()> {
-    let recorder = RecorderRun::start(out, options(args.stacks))?;
+    let recorder = RecorderRun::start(out, options(args.stacks, args.force))?;
     print_json_line(&Loads {
         library: &recorder.library(),
         folder: recorder.rings(),

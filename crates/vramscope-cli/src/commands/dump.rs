@@ -1,6 +1,7 @@
 //! `vramscope dump`
 
-use crate::args::log;
+use crate::args::{log, new_recording};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -9,7 +10,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use serde::Serialize;
 use vramscope::recorder::{ControlError, RunningProcess, RunningRecorder};
 use vramscope::report::ReportJson;
-use vramscope_files::with_suffix;
+use vramscope_files::{PrivateFolder, with_suffix};
 
 use crate::commands::run::explain;
 use crate::output::Output;
@@ -26,9 +27,13 @@ pub(crate) struct DumpArgs {
     /// The process ID
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) process: u32,
-    /// File for the copy, which ends in .vramscope [default: run-at-dump.vramscope beside the log run.vramscope]
+    /// File for the copy, which ends in .vramscope; %t in the name stands for the time [default: a new file of the recorder,
+    /// run-at-dump.vramscope beside the log run.vramscope]
     #[arg(short, long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(log))]
     pub(crate) output: Option<PathBuf>,
+    /// Replace an existing file of --output
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -54,26 +59,39 @@ struct CopyJson {
 
 pub(crate) fn run(args: &DumpArgs) -> anyhow::Result<()> {
     let recorder = RunningRecorder::of(args.process)?;
-    let all = recorder.processes()?;
-    let is_recorded = all.iter().any(|process| process.process == args.process);
-    let asked: Vec<RunningProcess> =
-        all.into_iter().filter(|process| !is_recorded || process.process == args.process).collect();
+    let asked = recorder.processes()?;
     if asked.is_empty() {
         bail!("no process of this recording has used a GPU yet");
     }
+    let output = args.output.as_deref();
+    let output = output.map(|output| new_recording(Some(output), "", args.force)).transpose()?;
+    let several = asked.len() > 1;
     let (mut copies, mut text) = (Vec::new(), String::new());
-    for process in &asked {
-        let path = match &args.output {
-            Some(path) if asked.len() > 1 => with_suffix(path, &process.suffix),
-            Some(path) => path.clone(),
-            None => process.copy.clone(),
+    for RunningProcess { process, suffix, .. } in asked {
+        // The recorder writes its own file. This process reads the same bytes from a file of its own, and opens none that others name.
+        let folder = PrivateFolder::new("vramscope-dump-").context("a folder for temporary files")?;
+        let (path, copy) = match &output {
+            Some(path) => {
+                let path = if several { with_suffix(path, &suffix) } else { path.clone() };
+                write(&recorder, process, &path)?;
+                (path.clone(), path)
+            }
+            None => {
+                let copy = folder.path().join("dump.vramscope");
+                let mut file = folder.dir().create_new("dump.vramscope".as_ref(), 0o600)?;
+                let path = recorder.dump(process, &mut file)?;
+                file.flush()?;
+                (path, copy)
+            }
         };
-        write(&recorder, process.process, &path)?;
         if args.json {
-            let (process, report) = (process.process, explain::report(&path)?);
-            copies.push(CopyJson { process, path: path.display().to_string(), report });
+            copies.push(CopyJson {
+                process,
+                path: path.display().to_string(),
+                report: explain::report(&copy)?,
+            });
         } else {
-            text += &explain::explained(&path)?;
+            text += &explain::explained(&copy, &path)?;
         }
     }
     if args.json { print_json(&DumpJson { copies }) } else { print_text(&text) }

@@ -1,6 +1,6 @@
 //! `vramscope monitor`
 
-use crate::args::seconds;
+use crate::args::{new_recording, seconds};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::Found;
 use crate::say::say;
 
 /// Watch a process and log samples of its pool, the GPU and the host at an interval
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Quantities of --alert:
   device=90%         device memory in use by all processes
   fragmentation=20%  device memory in free blocks that emptying the cache does not release
@@ -42,9 +42,12 @@ pub(crate) struct MonitorArgs {
     /// A process ID, or the socket of a process that serves its pool
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) target: String,
-    /// Write every sample and event to this file as it happens; a file with contents is not replaced
+    /// Write every sample and event to this file as it happens; %t in the name stands for the time
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Replace an existing file of --output
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
     /// Format of the log [default: csv if FILE ends in .csv, else jsonl]
     #[arg(
         long,
@@ -122,6 +125,9 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     {
         bail!("{}: is the watched socket; write to another file", output.display());
     }
+    let output = args.output.as_deref();
+    let output = output.map(|output| new_recording(Some(output), "", args.force)).transpose()?;
+    let args = &MonitorArgs { output, ..args.clone() };
     let source = attach(args)?;
     let options = TrackerOptions {
         interval: args.interval,
@@ -129,7 +135,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
         log: args.output.as_deref().map(|path| LogFile {
             format: args.format.unwrap_or_else(|| LogFile::at(path).format),
             path: path.to_owned(),
-            replaces: false,
+            replaces: args.force,
         }),
         ..TrackerOptions::default()
     };

@@ -37,6 +37,8 @@ mod replay;
 #[cfg(target_os = "linux")]
 mod run_log;
 mod samples;
+#[cfg(target_os = "linux")]
+mod signals;
 mod split;
 #[cfg(unix)]
 mod top;

@@ -196,7 +196,7 @@ fn an_existing_log_is_not_replaced() {
         let again = run(&args);
         assert_eq!(again.status.code(), Some(2));
         let said = text(&again.stderr).lines().last().unwrap();
-        let why = "already exists; name another file, or remove it";
+        let why = "already exists; name another file (%t in a name stands for the time), or replace it with --force";
         assert_eq!(said, format!("error: {}: {why}", log.display()));
         assert_eq!(fs::read(&log).unwrap(), before);
     }
@@ -320,6 +320,6 @@ fn nonsense_is_refused() {
     assert_eq!(log.status.code(), Some(2));
     // Notes about unknown values come first.
     let said = text(&log.stderr).lines().last().unwrap();
-    assert!(said.starts_with("error: /no/such/folder/log.csv: No such file"), "{said}");
+    assert!(said == "error: /no/such/folder/log.csv: the folder for the recording does not exist", "{said}");
     assert_cmd_snapshot!(vramscope(&["monitor", "--help"]));
 }

@@ -285,3 +285,142 @@ fn processes_of_other_users_are_not_recorded() {
     assert_eq!(said, format!("error: process {pid} belongs to user {OTHER}: run vramscope as this user\n"));
     assert!(!log.exists());
 }
+
+/// Compiles a C program in a folder in which the other user may run it.
+fn compile(folder: &Path, name: &str, source: &str) -> String {
+    let [program, text] = [name.to_owned(), format!("{name}.c")].map(|name| folder.join(name));
+    fs::write(&text, source).unwrap();
+    let status = Command::new("cc").args(["-w", "-o"]).args([&program, &text]).status().unwrap();
+    assert!(status.success());
+    program.to_str().unwrap().to_owned()
+}
+
+/// A program that has a file of a folder mapped, which looks like a recorder's, and another one that answers as a recorder there.
+const MAPS: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    char name[4096];
+    mkdir(words[1], 0700);
+    snprintf(name, sizeof name, "%s/libvramscope_recorder.so", words[1]);
+    int file = open(name, O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096) || mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED) return 1;
+    if (count > 2) unlink(name), rmdir(words[1]);
+    puts("mapped"), fflush(stdout);
+    pause();
+}"#;
+const ANSWERS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    struct sockaddr_un at = { AF_UNIX };
+    mkdir(words[1], 0755), chdir(words[1]), strcpy(at.sun_path, "control");
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (bind(listener, (void *)&at, sizeof at) || listen(listener, 9)) return 1;
+    puts("listens"), fflush(stdout);
+    for (;;) {
+        char request[4096] = { 0 }, answer[4096], head[64];
+        int client = accept(listener, 0, 0);
+        read(client, request, sizeof request - 1);
+        FILE *asked = fopen(words[3], "a");
+        fputs(request, asked), fclose(asked);
+        // The list of earlier releases had the path of a copy for each process.
+        int size = sprintf(answer, "%s%c%c%s%c", words[2], 0, 0, words[4], 0);
+        if (strncmp(request, "processes", 9)) size = sprintf(answer, "%s%cthe other user's text", words[4], 0);
+        write(client, head, sprintf(head, "ok %d\n", size)), write(client, answer, size), close(client);
+    }
+}"#;
+
+/// A child that is killed at the end of a test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Starts a program, as the other user if `is_other`, and waits for its line.
+fn started(is_other: bool, command: &[&str]) -> Killed {
+    let other = OTHER.to_string();
+    let prefix = ["setpriv", "--reuid", &other, "--clear-groups"];
+    let words: Vec<&str> =
+        if is_other { prefix.iter().chain(command).copied().collect() } else { command.to_vec() };
+    let mut child =
+        Command::new(words[0]).args(&words[1..]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = [0; 4];
+    child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+    Killed(child)
+}
+
+/// The process of another user chooses the names of its mapped files, and answers what it likes.
+#[test]
+fn a_dump_of_another_users_process_writes_no_file_that_it_names() {
+    let Some(folder) = shared(0o1777) else { return };
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (maps, answers) = (compile(folder.path(), "maps", MAPS), compile(folder.path(), "answers", ANSWERS));
+    let (fake, own) = (path("vramscope-recorder-0"), path("own"));
+    fs::create_dir(&own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+    let victim = format!("{own}/authorized_keys");
+    let recorded = started(true, &[&maps, &fake]);
+    let pid = recorded.0.id().to_string();
+    let _recorder = started(true, &[&answers, &fake, &pid, &path("asked"), &victim]);
+    let output = run(&["dump", &pid]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
+    // Where root names a file, it gets the bytes of the other user, and nothing else is written.
+    run(&["dump", &pid, "-o", &path("named.vramscope")]);
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
+}
+
+/// A process keeps the library of a recorder that has ended. Another user makes its folder anew.
+#[test]
+fn a_recorders_folder_that_another_user_made_anew_gets_no_request() {
+    let Some(folder) = shared(0o1777) else { return };
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (maps, answers) = (compile(folder.path(), "maps", MAPS), compile(folder.path(), "answers", ANSWERS));
+    let (former, asked) = (path("vramscope-recorder-0"), path("asked"));
+    let recorded = started(false, &[&maps, &former, "remove"]);
+    let pid = recorded.0.id().to_string();
+    let _recorder = started(true, &[&answers, &former, &pid, &asked, &path("run.vramscope")]);
+    let said = String::from_utf8(run(&["dump", &pid]).stderr).unwrap();
+    assert!(said.starts_with(&format!("error: process {pid} is not recorded to a log")), "{said}");
+    assert!(!Path::new(&asked).exists() && !Path::new(&path("run.vramscope")).exists());
+}
+
+/// The name of a file in memory leads to a pipe. Earlier releases opened it, and waited for its writer.
+#[test]
+fn a_pipe_behind_a_name_in_shared_memory_stops_no_run() {
+    let Some(folder) = shared(0o1777) else { return };
+    let hostile = folder.path().join("hostile");
+    fs::create_dir(&hostile).unwrap();
+    let name = format!("vramscope{}", hostile.join("rings/1-0").to_str().unwrap().replace('/', ":"));
+    let ring = Path::new("/dev/shm").join(name);
+    fs::write(&ring, "").unwrap();
+    for name in ["reader", "lock"] {
+        let pipe = hostile.join(name);
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        lchown(&pipe, Some(OTHER), Some(OTHER)).unwrap();
+    }
+    for file in [&ring, &hostile] {
+        lchown(file, Some(OTHER), Some(OTHER)).unwrap();
+    }
+    let log = folder.path().join("run.vramscope");
+    let output = Command::new("timeout")
+        .args(["20", env!("CARGO_BIN_EXE_vramscope"), "run", "--record", log.to_str().unwrap(), "--", "true"])
+        .output();
+    fs::remove_file(&ring).unwrap();
+    assert_eq!(output.unwrap().status.code(), Some(0));
+}

@@ -44,7 +44,7 @@ fn the_report_shows_the_memory_of_each_library() {
         ["run.vramscope", "program"].map(|name| folder.path().join(name).display().to_string());
     let output =
         vramscope(&["run", "--record", &log, "--", &program]).envs(phantom.environment()).output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(output.status.success() && output.stderr.starts_with(b"recorded "), "{output:?}");
     let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
     let memory = report.split_once("Device memory").map(|(_, rest)| rest).unwrap_or(&report);
     insta::assert_snapshot!(memory.lines().take(9).collect::<Vec<_>>().join("\n"));
@@ -78,9 +78,59 @@ fn wrong_options_are_refused() {
     );
 }
 
+/// Each command that records: under the usual name beside an earlier recording, under a name that exists, with --force, and with the time.
+#[test]
+fn an_earlier_recording_is_never_replaced_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), "int main() { return !workspace(40 << 20); }");
+    let Some(phantom) = phantom_run(1) else { return };
+    let said = |args: &[&str]| {
+        let mut command = vramscope(args);
+        let output = command.envs(phantom.environment()).current_dir(folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let is_mine = |name: &str| std::fs::read(folder.path().join(name)).unwrap() == b"mine";
+    let write = |name: &str| std::fs::write(folder.path().join(name), "mine").unwrap();
+    let names = || {
+        let mut names: Vec<String> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with("run") && !name.starts_with("runtime"))
+            .collect();
+        names.sort();
+        names
+    };
+    write("run.vramscope");
+    let (code, text) = said(&["run", "--", "./program"]);
+    assert!(code == Some(0) && text.contains("run.vramscope exists already: this recording is "), "{text}");
+    assert_eq!(names(), ["run-2.vramscope", "run.vramscope"]);
+    write("run.pickle");
+    write("run.csv");
+    let own = std::process::id().to_string();
+    for args in [
+        &["run", "--record", "run.vramscope", "--", "./program"][..],
+        &["run", "--record", "run.pickle", "--", "./program"],
+        &["attach", &own, "--record", "run.vramscope"],
+        &["phantom", "run", "--record", "run.vramscope", "--", "./program"],
+        &["phantom", "run", "--record", "run.pickle", "--", "./program"],
+        &["monitor", &own, "--output", "run.csv", "--duration", "0.1"],
+    ] {
+        let (code, text) = said(args);
+        assert!(code == Some(2) && text.contains("already exists; name another file"), "{args:?}: {text}");
+    }
+    assert!(["run.vramscope", "run.pickle", "run.csv"].iter().all(|name| is_mine(name)));
+    said(&["run", "--record", "run-%t.vramscope", "--", "./program"]);
+    said(&["run", "--record", "run-%t.vramscope", "--", "./program"]);
+    let timed = names().into_iter().filter(|name| name.starts_with("run-20"));
+    assert_eq!(timed.count(), 2, "{:?}", names());
+    assert_eq!(said(&["run", "--force", "--record", "run.vramscope", "--", "./program"]).0, Some(0));
+    said(&["monitor", &own, "--output", "run.csv", "--force", "--duration", "0.1"]);
+    assert!(!is_mine("run.vramscope") && !is_mine("run.csv"));
+}
+
 /// The program handles the signal, and frees its memory before it exits.
 #[test]
-fn sigterm_copies_the_log_and_explains_it() {
+fn a_log_is_finished_by_appending_after_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let program = r#"#include <signal.h>
 volatile int is_over;
@@ -109,10 +159,13 @@ int main() {
     let output = recorder.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(7), "{said}");
-    let copy = path("run-at-sigterm.vramscope");
-    let text = said.strip_prefix(&format!("{copy}: the log until now\n")).unwrap_or_else(|| panic!("{said}"));
-    insta::assert_snapshot!(text);
-    let report = String::from_utf8(run(&["report", &copy]).stdout).unwrap();
+    let log = path("run.vramscope");
+    assert!(said.starts_with("recorded 2 events ("), "{said}");
+    assert!(said.ends_with(&format!(" to {log}; `vramscope report {log}` explains them\n")), "{said}");
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let logs = names.filter(|name| name.to_string_lossy().ends_with(".vramscope"));
+    assert_eq!(logs.count(), 1);
+    let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
     assert!(report.contains("40.00 MiB"), "{report}");
 }
 
@@ -223,7 +276,7 @@ fn a_limited_log_says_that_it_begins_with_older_memory() {
     let mut command =
         vramscope(&["run", "--record", &log, "--keep", "1MiB", "--also-pickle", &pickle, "--", &program]);
     let output = command.envs(phantom.environment()).output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(output.status.success() && output.stderr.starts_with(b"recorded "), "{output:?}");
     assert!(folder.path().join("run-before.vramscope").exists());
     let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
     assert!(report.contains("The log begins with "), "{report}");
@@ -244,8 +297,17 @@ fn a_recorder_that_is_killed_leaves_whole_logs() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (log, before) = (path("run.vramscope"), path("run-before.vramscope"));
     for kill in 0..kills {
-        let mut command =
-            vramscope(&["run", "--record", &log, "--keep", "1MiB", "--", &path("program"), "forever"]);
+        let mut command = vramscope(&[
+            "run",
+            "--force",
+            "--record",
+            &log,
+            "--keep",
+            "1MiB",
+            "--",
+            &path("program"),
+            "forever",
+        ]);
         let mut recorder = command.envs(phantom.environment()).spawn().unwrap();
         let begin = Instant::now();
         while !Path::new(&before).exists() {
@@ -469,6 +531,6 @@ fn a_running_process_is_recorded_for_some_time() {
     let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
     assert!(report.contains("libcommunicator.so") && !report.contains("40.00 MiB"), "{report}");
     assert!(report.contains("The recorder was attached while the program ran"), "{report}");
-    let output = run(&["attach", &pid, "--record", &log]);
+    let output = run(&["attach", &pid, "--record", &log, "--force"]);
     assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("error: there is no process {pid}\n"));
 }

@@ -44,6 +44,11 @@ impl Access {
         Ok(Self::from(&rustix::fs::fstat(file)?))
     }
 
+    /// Whether the user with this number is the owner.
+    pub fn is_of(&self, user: u32) -> bool {
+        self.owner == user
+    }
+
     /// Whether this process's effective user is the owner.
     pub fn is_mine(&self) -> bool {
         self.owner == user()

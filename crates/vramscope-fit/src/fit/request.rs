@@ -36,9 +36,12 @@ pub struct FitRequest {
     /// Also measure fully sharded data parallel over N cards, with the program's batch on each
     #[cfg_attr(feature = "command", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..)))]
     pub cards: Option<u32>,
-    /// Write the recording of each run into this directory, named by the change
+    /// Write the recording of each run into this directory, named by the change; a name that exists gets a number
     #[cfg_attr(feature = "command", arg(long, value_name = "DIR"))]
     pub recordings: Option<PathBuf>,
+    /// Replace existing recordings
+    #[cfg_attr(feature = "command", arg(long))]
+    pub force: bool,
     /// Runs at the same time [default: one for each processor, as far as the host's memory suffices; 1 if the program has several processes]
     #[cfg_attr(feature = "command", arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64)))]
     pub jobs: Option<u8>,

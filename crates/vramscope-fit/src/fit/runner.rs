@@ -206,7 +206,7 @@ impl<'a> Runner<'a> {
         }
         let mut recordings = Vec::new();
         if let Some(folder) = &self.args.recordings {
-            keep(&mut last.recordings, &folder.join(file_name(number, changes, value)))?;
+            keep(&mut last.recordings, &folder.join(file_name(number, changes, value)), self.args.force)?;
             recordings = last.recordings.iter().map(|recorded| recorded.file.clone()).collect();
         }
         Ok(Ran::Ended(Box::new(Outcome {

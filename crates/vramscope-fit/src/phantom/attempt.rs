@@ -123,6 +123,7 @@ impl Attempt {
         set(vec![(changes::VARIABLE, extra.changes.into())]);
         let mut recorded = RecorderOptions::default();
         recorded.accesses = true;
+        recorded.replaces = args.force;
         let recorder = extra.log.map(|out| RecorderRun::start(&out, recorded)).transpose()?;
         set(match &recorder {
             Some(recorder) => with_recorder(run.environment(), recorder),

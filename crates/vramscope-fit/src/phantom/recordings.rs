@@ -10,7 +10,7 @@ use serde::Deserialize;
 use vramscope_basics::gpus::Gpu;
 use vramscope_files::{Dir, Target, with_first, with_suffix};
 use vramscope_phantom::cubin_runs;
-use vramscope_recorder::IMPORTS;
+use vramscope_recorder::{IMPORTS, free};
 
 use super::changes::{CHANGES, Facts};
 
@@ -152,8 +152,9 @@ pub(crate) fn collect(folder: &Path) -> anyhow::Result<Vec<Recorded>> {
     Ok(all.into_iter().map(|(_, recorded)| recorded).collect())
 }
 
-/// Copies the recordings to the user's place: one recording to `out`, several next to it, named by rank or number.
-pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()> {
+/// Copies the recordings to the user's place: one recording to `out`, several next to it, named by rank or number. A file that exists is
+/// kept unless `replaces` is set; the recording then gets a further number.
+pub(crate) fn keep(recordings: &mut [Recorded], out: &Path, replaces: bool) -> anyhow::Result<()> {
     let several = recordings.len() > 1;
     for (i, recorded) in recordings.iter_mut().enumerate() {
         let name = match recorded.facts.rank {
@@ -161,6 +162,7 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
             Some(rank) => with_suffix(out, &format!("-rank{rank}")),
             None => with_suffix(out, &format!("-{}", i + 1)),
         };
+        let name = if replaces { name } else { free(&name) };
         let mut from = fs::File::open(&recorded.file).with_context(|| recorded.file.display().to_string())?;
         let kept = Target::open(&name).and_then(|kept| {
             io::copy(&mut from, &mut kept.file())?;

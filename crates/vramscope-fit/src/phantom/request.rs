@@ -96,10 +96,13 @@ pub struct RunRequest {
     /// The rank to run, counted from 0
     #[cfg_attr(feature = "command", arg(long, value_name = "R", requires = "world_size"))]
     pub rank: Option<u32>,
-    /// Write the recording to this file, as a pickle, or as a log if its name ends in .vramscope; of several processes, each writes a separate file with `-rank3` or a number in its name
+    /// Write the recording to this file, as a pickle, or as a log if its name ends in .vramscope; of several processes, each writes a separate file with `-rank3` or a number in its name. %t in the name stands for the time
     #[cfg_attr(feature = "command", arg(long, value_name = "OUT"))]
     pub record: Option<PathBuf>,
-    /// Record which allocations kernels, libraries and copies access, in a log [default: run.vramscope]
+    /// Replace an existing recording
+    #[cfg_attr(feature = "command", arg(long))]
+    pub force: bool,
+    /// Record which allocations kernels, libraries and copies access, in a log [default: run.vramscope; run-2.vramscope if it exists]
     #[cfg_attr(feature = "command", arg(long))]
     pub accesses: bool,
     /// Number of events to keep for each GPU; the newest are kept. If events are dropped, the verdict has only the GPU's counts [default: all]

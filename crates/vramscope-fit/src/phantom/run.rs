@@ -1,9 +1,9 @@
 //! A run, and what follows from it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::bail;
-use vramscope_recorder::{checked_output, names_log};
+use vramscope_recorder::{NewRecording, names_log};
 
 use super::attempt::{Attempt, Extra, UNLIMITED};
 use super::chosen_gpu::Card;
@@ -29,28 +29,31 @@ fn answer<'a>(args: &'a RunRequest, control: &dyn Control) -> anyhow::Result<Ans
         bail!("a GPU of {} bytes has no room for a context of {} bytes", card.total, card.context.start());
     }
     args.check()?;
-    let log = log(args)?;
-    let writes_log = log.is_some();
+    let out = new_recording(args, control)?;
+    let (log, out) = if out.as_deref().is_some_and(names_log) { (out, None) } else { (None, out) };
     let total = if args.sweep_gpus { UNLIMITED } else { card.total };
     let first = Attempt::with(args, args.on.gpu, total, Extra { log, ..Extra::default() }, control)?;
     let ran_out = first.ran_out();
     let found = FoundOut::of(args, &card, &first, control)?;
     let unrecorded = Unrecorded::of(&first);
     let Attempt { run, ended, machine, asked, mut recordings, logs, .. } = first;
-    if let Some(out) = args.record.as_ref().filter(|_| !writes_log) {
-        recordings::keep(&mut recordings, out)?;
+    if let Some(out) = out {
+        recordings::keep(&mut recordings, &out, args.force)?;
     }
     Ok(Answer { args, card, ended, machine, asked, recordings, logs, unrecorded, found, ran_out, _run: run })
 }
 
-/// The path of the log, if one is wanted.
-fn log(args: &RunRequest) -> anyhow::Result<Option<PathBuf>> {
-    match &args.record {
-        Some(record) if names_log(record) => Ok(Some(checked_output(record)?)),
-        Some(record) if args.accesses => {
-            bail!("{}: accesses are in logs: name one, as --record run.vramscope", record.display())
-        }
-        None if args.accesses => Ok(Some(checked_output(Path::new("run.vramscope"))?)),
-        _ => Ok(None),
+/// The file of the recording, if one is wanted.
+fn new_recording(args: &RunRequest, control: &dyn Control) -> anyhow::Result<Option<PathBuf>> {
+    if args.record.is_none() && !args.accesses {
+        return Ok(None);
     }
+    if let Some(record) = args.record.as_ref().filter(|record| args.accesses && !names_log(record)) {
+        bail!("{}: accesses are in logs: name one, as --record run.vramscope", record.display());
+    }
+    let new = NewRecording::choose(args.record.as_deref(), "run.vramscope", args.force)?;
+    if let Some(note) = new.note() {
+        control.say(&note);
+    }
+    Ok(Some(new.path))
 }

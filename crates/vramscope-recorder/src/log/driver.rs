@@ -8,21 +8,13 @@ use vramscope_trace::formats::log::LogDriverEvent;
 use vramscope_trace::{Action, DriverMemory, MemoryReading};
 
 use super::{ProcessLog, Taken};
+use crate::options::CopyAt;
 use crate::record::Kind;
 use crate::records::Call;
 use crate::running::{RunningCount, RunningDevice, RunningLibrary};
 
 /// The library with PyTorch's caching allocator. What it takes from the driver becomes a segment.
 const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
-
-/// Device memory of a process at which its log is copied: that of PyTorch's segments and of other libraries together, on one device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyAt {
-    /// Bytes.
-    Bytes(u64),
-    /// Percent of the device's total memory.
-    Percent(u8),
-}
 
 /// What a process holds at the driver.
 #[derive(Debug, Default)]

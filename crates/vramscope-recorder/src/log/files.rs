@@ -120,7 +120,7 @@ impl ProcessLog {
             }
         }
         self.flush()?;
-        let mut former = std::mem::replace(&mut self.log, begin(&keep.paths.next, &self.facts)?);
+        let mut former = std::mem::replace(&mut self.log, begin(&keep.paths.next, &self.facts, true)?);
         self.not_followed.values_mut().for_each(|(_, is_written)| *is_written = false);
         let (written, flushed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.flushed));
         let notes = self.notes.clone();
@@ -189,9 +189,14 @@ impl ProcessLog {
     }
 }
 
-/// Begins a log at `path`.
-pub(super) fn begin(path: &Path, facts: &[LogFact<'_>]) -> io::Result<LogWriter<ExclusiveFile>> {
-    let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
+/// Begins a log at `path`, where a file with contents is an error unless it may be replaced.
+pub(super) fn begin(
+    path: &Path,
+    facts: &[LogFact<'_>],
+    replaces: bool,
+) -> io::Result<LogWriter<ExclusiveFile>> {
+    let create = if replaces { ExclusiveFile::create } else { ExclusiveFile::create_new };
+    let mut log = LogWriter::create(create(path)?)?;
     log.process();
     facts.iter().for_each(|&fact| log.fact(fact));
     Ok(log)
@@ -271,9 +276,16 @@ impl LogCopy {
     /// # Errors
     /// Errors of the operating system.
     pub fn write(self) -> io::Result<()> {
+        self.written().map(drop)
+    }
+
+    /// Writes the copy, and returns its bytes.
+    pub(crate) fn written(self) -> io::Result<CopyContents> {
         let target = vramscope_files::Target::open(&self.path)?;
-        self.contents()?.write(&mut target.file())?;
-        target.finish()
+        let contents = self.contents()?;
+        contents.write(&mut target.file())?;
+        target.finish()?;
+        Ok(contents)
     }
 
     /// Finds the names of native frames.
@@ -298,8 +310,10 @@ impl CopyContents {
         self.bytes + self.rest.len() as u64
     }
 
-    pub(crate) fn write(self, out: &mut impl io::Write) -> io::Result<()> {
-        if io::copy(&mut io::Read::take(self.log, self.bytes), out)? < self.bytes {
+    pub(crate) fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let mut log = &self.log;
+        io::Seek::rewind(&mut log)?;
+        if io::copy(&mut io::Read::take(log, self.bytes), out)? < self.bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         out.write_all(&self.rest)

@@ -14,7 +14,6 @@ use vramscope_allocator::ExclusiveFile;
 use vramscope_trace::formats::log::{LogEvent, LogSite, LogStack, LogWriter};
 use vramscope_trace::{Action, HostReading, LogFact, MemoryReading, SegmentKind, Stage};
 
-pub use self::driver::CopyAt;
 use self::driver::{Driver, library_name};
 pub use self::files::LogCopy;
 pub(crate) use self::files::{Closing, CopyContents, LogPaths};
@@ -22,6 +21,7 @@ use self::files::{Keep, begin, limit, remove_log};
 use self::stacks::{OwnedFrame, Stacks};
 use crate::accesses::Accesses;
 use crate::notes::{Change, Notes};
+use crate::options::RecorderOptions;
 use crate::records::{Record, TorchEvent};
 
 /// The function of the Python package that calls the program's modules, and the end of its file (`python/vramscope/torch/_hooks.py`).
@@ -97,17 +97,16 @@ impl ProcessLog {
         paths: LogPaths,
         program: PathBuf,
         facts: Vec<LogFact<'static>>,
-        keep: Option<u64>,
-        copy_at: Option<CopyAt>,
-        with_accesses: bool,
+        options: RecorderOptions,
     ) -> io::Result<Self> {
-        let log = begin(&paths.log, &facts)?;
+        let RecorderOptions { keep, copy_at, replaces, .. } = options;
+        let log = begin(&paths.log, &facts, replaces)?;
         // A pipe cannot be cut.
         let keep = keep.filter(|_| log.get_ref().is_regular()).map(|bytes| {
             Ok::<_, io::Error>(Keep { bytes, limit: limit(bytes, 0), paths: paths.real()?, closing: None })
         });
         let keep = keep.transpose()?;
-        if let Some(Keep { paths, .. }) = &keep {
+        if let Some(Keep { paths, .. }) = keep.as_ref().filter(|_| replaces) {
             // Those of an earlier run do not continue this one.
             remove_log(&paths.before)?;
             remove_log(&paths.next)?;
@@ -126,7 +125,7 @@ impl ProcessLog {
             allocated: HashMap::new(),
             had_oom: false,
             due: None,
-            accesses: with_accesses.then(Accesses::default),
+            accesses: options.with_accesses().then(Accesses::default),
             written_launches: 0,
             events: 0,
             invalid: 0,

@@ -25,10 +25,13 @@ A pickle is PyTorch's history, with recorded categories. The Python that runs th
 
 The exit code is that of the program.")]
 pub(crate) struct RunArgs {
-    /// File for the recording, a log (.vramscope) or a pickle; each rank writes a separate file, as run-rank3.vramscope [default:
-    /// run.vramscope, or vramscope.pickle for a history]
+    /// File for the recording, a log (.vramscope) or a pickle; each rank writes a separate file, as run-rank3.vramscope.
+    /// %t in the name stands for the time [default: run.vramscope, or vramscope.pickle for a history; run-2.vramscope if it exists]
     #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_or_log))]
     pub(crate) record: Option<PathBuf>,
+    /// Replace an existing recording
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Record PyTorch's own history, which a pickle has; the other options of histories imply it
     #[arg(long)]
     pub(crate) history: bool,

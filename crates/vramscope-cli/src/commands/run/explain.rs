@@ -39,12 +39,12 @@ pub(super) fn start(copies: Receiver<io::Result<LogCopy>>) -> io::Result<JoinHan
 fn write(copy: LogCopy) -> anyhow::Result<String> {
     let path = copy.path().to_owned();
     copy.write().with_context(|| path.display().to_string())?;
-    explained(&path)
+    explained(&path, &path)
 }
 
 /// A copy's name, and the memory that is held at its end.
-pub(in super::super) fn explained(copy: &Path) -> anyhow::Result<String> {
-    Ok(format!("{}: the log until now\n{}", copy.display(), explanation(copy)?))
+pub(in super::super) fn explained(copy: &Path, name: &Path) -> anyhow::Result<String> {
+    Ok(format!("{}: the log until now\n{}", name.display(), explanation(copy)?))
 }
 
 /// The memory that is held at the end of a log: the verdict of its report, and some of its sections.

@@ -4,49 +4,39 @@ mod also_pickle;
 pub(crate) mod args;
 pub(super) mod explain;
 pub(super) mod live;
+mod program;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context as _, anyhow, bail};
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
-use vramscope::recorder::{
-    IMPORTS, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, checked_output,
-};
+use vramscope::recorder::{IMPORTS, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};
+use vramscope::report::count;
 use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::args::names_log;
+use crate::args::{names_log, new_recording};
 use crate::commands::run::args::RunArgs;
 use crate::say::say;
 
 /// Starts the recording in each process that uses GPUs.
 const RECORDER: &str = include_str!("sitecustomize.py");
 
-/// Interval of checks whether the program has ended.
-const LOOK: Duration = Duration::from_millis(10);
-
 /// Runs a program with recording, and returns its exit code.
 ///
 /// # Errors
 /// The program cannot be started, or the folder of the recording does not exist.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
-    let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
+    let [name, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
     let is_history = args.history || args.max_entries.is_some() || args.every.is_some();
     let default =
         if is_history || !RecorderRun::is_supported() { "vramscope.pickle" } else { "run.vramscope" };
-    let out = checked_output(args.record.as_deref().unwrap_or(Path::new(default)))?;
+    let out = new_recording(args.record.as_deref(), default, args.force)?;
     if names_log(&out) {
-        return record_log(args, program, arguments, &out);
+        return record_log(args, name, arguments, &out);
     }
     for (option, is_given) in [
         ("--stacks", args.stacks.is_some()),
@@ -61,13 +51,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     }
     let python = python_folder()?;
     let environment = environment(args, &out, &python);
-    let status = watch(Command::new(program).args(arguments).envs(environment), |_| {})
-        .with_context(|| program.to_string_lossy().into_owned())?;
-    Ok(exit_code(status))
+    let status = program::run(Command::new(name).args(arguments).envs(environment))
+        .with_context(|| name.to_string_lossy().into_owned())?;
+    Ok(program::end_as(status))
 }
 
 /// Runs a program and writes the logs of its processes while they run.
-fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Path) -> anyhow::Result<u8> {
+fn record_log(args: &RunArgs, name: &OsStr, arguments: &[OsString], out: &Path) -> anyhow::Result<u8> {
     for (option, is_given) in [
         ("--history", args.history),
         ("--max-entries", args.max_entries.is_some()),
@@ -77,7 +67,7 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             bail!("{option} is for pickles: a log has all events, and is written while the program runs");
         }
     }
-    let mut options = options(args.stacks);
+    let mut options = options(args.stacks, args.force);
     options.keep = args.keep;
     options.copy_at = args.at;
     if args.keep.is_some_and(|keep| keep < RecorderOptions::LEAST_KEPT) {
@@ -95,9 +85,8 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
     }
     let explainer = explain::start(recorder.copies())?;
     let servers = live::Servers::start(recorder.running())?;
-    let copy_logs = |signal| recorder.copy_logs(if signal == Signal::TERM { "sigterm" } else { "sighup" });
-    let status = watch(Command::new(program).args(arguments).envs(environment), copy_logs)
-        .with_context(|| program.to_string_lossy().into_owned());
+    let status = program::run(Command::new(name).args(arguments).envs(environment))
+        .with_context(|| name.to_string_lossy().into_owned());
     servers.stop();
     let logs = recorder.finish();
     // It ends after the last copy, and an error of `join` has no information.
@@ -108,7 +97,8 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
         );
     }
     say_what_is_missing(&logs);
-    let code = exit_code(status?);
+    say_what_was_recorded(&logs);
+    let status = status?;
     if let Some(pickle) = &args.also_pickle {
         for log in logs.iter().filter(|log| log.events > 0) {
             let to = also_pickle::path(pickle, out, &log.path);
@@ -118,13 +108,32 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             }
         }
     }
-    Ok(code)
+    // The folders are removed before this process ends as the program did.
+    drop(python);
+    Ok(program::end_as(status))
+}
+
+/// Names the logs, and how to read them.
+pub(super) fn say_what_was_recorded(logs: &[RecordedProcess]) {
+    let written: Vec<&RecordedProcess> = logs.iter().filter(|log| log.events > 0).collect();
+    let Some(first) = written.first() else { return };
+    let events = count(written.iter().map(|log| log.events).sum::<u64>());
+    let size = |log: &&RecordedProcess| log.path.metadata().map_or(0, |file| file.len());
+    let size = bytes(written.iter().map(size).sum::<u64>());
+    let path = first.path.display();
+    say(&match written.len() {
+        1 => format!("recorded {events} events ({size}) to {path}; `vramscope report {path}` explains them"),
+        logs => format!(
+            "recorded {events} events ({size}) to {logs} logs, such as {path}; `vramscope fleet` compares logs of ranks"
+        ),
+    });
 }
 
 /// The recorder's options.
-pub(super) fn options(stacks: Option<RecordedStacks>) -> RecorderOptions {
+pub(super) fn options(stacks: Option<RecordedStacks>, replaces: bool) -> RecorderOptions {
     let mut options = RecorderOptions::default();
     options.stacks = stacks.unwrap_or_default();
+    options.replaces = replaces;
     options
 }
 
@@ -138,7 +147,7 @@ pub(super) fn check_logs(logs: &[RecordedProcess]) -> anyhow::Result<()> {
 
 /// Names the logs that are incomplete.
 pub(super) fn say_what_is_missing(logs: &[RecordedProcess]) {
-    for log in logs {
+    for (i, log) in logs.iter().enumerate() {
         let path = log.path.display();
         if let Some(failure) = log.failure() {
             say(&failure);
@@ -146,6 +155,13 @@ pub(super) fn say_what_is_missing(logs: &[RecordedProcess]) {
         if let Some(error) = &log.limit_error {
             say(&format!(
                 "{path}: the next log could not begin, so the log may be larger than --keep: {error}"
+            ));
+        }
+        let is_last = !logs[i + 1..].iter().any(|later| later.process == log.process);
+        if log.ran_another && is_last {
+            say(&format!(
+                "{path}: process {} then ran another program, which used no GPU or did not load the recorder",
+                log.process
             ));
         }
         if log.dropped > 0 {
@@ -187,40 +203,4 @@ fn environment(args: &RunArgs, out: &Path, folder: &PrivateFolder) -> Vec<(&'sta
         environment.push(("VRAMSCOPE_RECORD_EVERY", every.as_secs_f64().to_string().into()));
     }
     environment
-}
-
-/// Waits for a program. Ctrl-C also reaches the program, which handles it; SIGTERM and SIGHUP are forwarded, after `before`.
-fn watch(command: &mut Command, before: impl Fn(Signal)) -> std::io::Result<ExitStatus> {
-    let mut watched = vec![flag::register(SIGINT, Arc::default())?];
-    let asked = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)]
-        .map(|(number, signal)| (number, signal, Arc::new(AtomicBool::new(false))));
-    for (number, _, flag) in &asked {
-        watched.push(flag::register(*number, Arc::clone(flag))?);
-    }
-    let mut child = command.spawn()?;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        for (_, signal, flag) in &asked {
-            if flag.swap(false, Ordering::Relaxed)
-                && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
-            {
-                before(*signal);
-                // The process may have ended meanwhile.
-                kill_process(pid, *signal).ok();
-            }
-        }
-        std::thread::sleep(LOOK);
-    };
-    watched.into_iter().for_each(|id| {
-        signal_hook::low_level::unregister(id);
-    });
-    Ok(status)
-}
-
-/// The exit code of a program, as in a shell: 128 plus the number of the signal that ended it.
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
-    u8::try_from(code & 0xff).unwrap_or(2)
 }

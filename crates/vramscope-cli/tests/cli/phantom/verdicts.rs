@@ -163,7 +163,7 @@ fn dropped_events_leave_only_the_counts_of_the_gpu() {
     let out = out.to_str().unwrap();
     let said = |entries: &str| {
         let program = format!("import torch\n{}", program_text("take(1024)"));
-        let options = ["--once", "--max-entries", entries, "--record", out];
+        let options = ["--once", "--max-entries", entries, "--force", "--record", out];
         let output = python(&options, "leak.pickle", &program).output().unwrap();
         assert_eq!(code(&output), 0, "{output:?}");
         let report = run(&["report", out]);

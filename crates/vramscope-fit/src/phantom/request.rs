@@ -40,6 +40,10 @@ pub struct GpuRequest {
     /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
     #[cfg_attr(feature = "command", arg(long, value_name = "zeros|random[=SEED]", value_parser = values_of, default_value = "zeros"))]
     pub values: Values,
+    /// Compute small known values on the host, and let choices by unknown values select all places in turn, the last place and no
+    /// element of a mask, or one place and all elements [default: in further runs, if the program reads computed values]
+    #[cfg_attr(feature = "command", arg(long, value_name = "balanced|nothing|one", value_parser = routing_of))]
+    pub routing: Option<Routing>,
 }
 
 impl Default for GpuRequest {
@@ -51,6 +55,7 @@ impl Default for GpuRequest {
             gpus: 1,
             steps_timeout: None,
             values: Values::Zeros,
+            routing: None,
         }
     }
 }
@@ -149,6 +154,37 @@ impl TryFrom<String> for Values {
     fn try_from(text: String) -> Result<Self, String> {
         values_of(&text)
     }
+}
+
+/// The choices by values that no kernel computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Routing {
+    /// All places in turn, and half of the elements of a mask.
+    Balanced,
+    /// The last place, and no element of a mask.
+    Nothing,
+    /// The first place, and all elements of a mask.
+    One,
+}
+
+impl Routing {
+    /// The name, in options and in the variable of the follower.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Balanced => "balanced",
+            Self::Nothing => "nothing",
+            Self::One => "one",
+        }
+    }
+}
+
+#[cfg(feature = "command")]
+fn routing_of(text: &str) -> Result<Routing, String> {
+    let all = [Routing::Balanced, Routing::Nothing, Routing::One];
+    all.into_iter()
+        .find(|routing| routing.name() == text)
+        .ok_or_else(|| "expected balanced, nothing or one".to_owned())
 }
 
 fn values_of(text: &str) -> Result<Values, String> {

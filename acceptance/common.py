@@ -53,7 +53,7 @@ class Run:
         """The environment of programs, which can import the modules of `workloads`."""
         return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(WORKLOADS), os.environ.get("PYTHONPATH")]))}
 
-    def command(self, *words, codes=(0, 1), seconds=900, **environment):
+    def command(self, *words, codes=(0, 1, 3), seconds=900, **environment):
         """Runs the command, which must end with one of the exit codes."""
         command = [self.vramscope, *map(str, words)]
         environment = {**self.environment(), **environment}

@@ -119,6 +119,39 @@ class CategoryReason(TypedDict):
     """The reason, as a clause about "it"."""
 
 
+class Certainty(TypedDict):
+    """The peak of a program's memory on one GPU, without contexts, in bytes, and what it may depend on."""
+
+    kind: CertaintyKind
+    low_bytes: int
+    """The smallest peak of the runs."""
+    high_bytes: int | None
+    """The largest peak of the runs; `None` if a run did not show the whole peak."""
+    basis: list[CertaintyReason]
+    """Why the peak is no single number. Of an exact number, what the runs showed to have no effect."""
+
+
+CertaintyAbout = Literal["end", "values"]
+"""The subject of a reason."""
+
+
+CertaintyEffect = Literal["none", "range", "unbounded"]
+"""The effect of a reason on the peak."""
+
+
+CertaintyKind = Literal["exact", "between", "at_least"]
+"""The kind of a number."""
+
+
+class CertaintyReason(TypedDict):
+    """Something that a phantom GPU does not know."""
+
+    about: CertaintyAbout
+    text: str
+    """The sentence without a full stop, in the order of the verdict's first line."""
+    effect: CertaintyEffect
+
+
 class ChangedEvents(TypedDict):
     """Events of one kind and size, of which one recording has more."""
 
@@ -549,6 +582,7 @@ class FitRun(TypedDict):
 
     fits: bool
     verdict: str
+    certainty: Certainty
     peak_device_bytes: int
     peak_reserved_bytes: int
     peak_allocated_bytes: int
@@ -1198,6 +1232,7 @@ class PhantomRun(TypedDict):
     context_high_bytes: int
     fits: bool
     verdict: str
+    certainty: Certainty
     exit_code: int | None
     signal: int | None
     timed_out: bool
@@ -1391,8 +1426,12 @@ class Quality(TypedDict):
 class ReadAt(TypedDict):
     """A line of the program that reads values of the GPU."""
 
-    line: str
+    line: str | None
     reads: int
+    computed_at: str | None
+    """The line that computed the values, if the run followed values."""
+    operator: str | None
+    """The operator that computed them, as `aten::topk`."""
 
 
 class Recorded(TypedDict):

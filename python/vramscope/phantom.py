@@ -30,6 +30,7 @@ def run(
     steps_timeout: float | None = None,
     values: str = "zeros",
     cudnn: str | os.PathLike[str] | None = None,
+    routing: str | None = None,
     world_size: int | None = None,
     rank: int | None = None,
     record: str | os.PathLike[str] | None = None,
@@ -53,6 +54,8 @@ def run(
         steps_timeout: The seconds after which each run of the program gets SIGTERM. The steps until then are enough.
         values: The values that the program reads from memory that no kernel wrote: zeros, or random=SEED.
         cudnn: Another cuDNN that tells the sizes of its workspaces, if the program's own is older than 9.8.
+        routing: What choices by unknown values select: balanced, nothing or one. Small known values are then computed on the host. None: this
+            is done in further runs, if the program reads computed values.
         world_size: The number of ranks, of which one runs and the others are simulated.
         rank: The rank that runs.
         record: The file of the recording: a pickle, or a log if its name ends in .vramscope. `%t` in the name
@@ -85,6 +88,7 @@ def fit(
     steps_timeout: float | None = None,
     values: str = "zeros",
     cudnn: str | os.PathLike[str] | None = None,
+    routing: str | None = None,
     budget: int | str | None = None,
     vary: str | None = None,
     env: Mapping[str, str] | None = None,
@@ -99,13 +103,15 @@ def fit(
 
     Args:
         command: The program and its arguments, as `[sys.executable, "train.py"]`.
-        gpu: As for `vramscope.phantom.run`, and so are `memory`, `context`, `gpus`, `steps_timeout`, `values` and `cudnn`.
+        gpu: As for `vramscope.phantom.run`, and so are `memory`, `context`, `gpus`, `steps_timeout`, `values`, `cudnn` and
+            `routing`.
         memory: See `gpu`.
         context: See `gpu`.
         gpus: See `gpu`.
         steps_timeout: See `gpu`.
         values: See `gpu`.
         cudnn: See `gpu`.
+        routing: See `gpu`.
         budget: The device memory that the program may use, with its CUDA context. None: all of the GPU's.
         vary: A number in the program's arguments, as `batch=1..256`. The largest that fits is searched for `{batch}`.
         env: Environment variables of the program.

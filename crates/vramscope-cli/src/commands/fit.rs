@@ -15,7 +15,7 @@ use crate::Found;
   vramscope fit --vary 'batch=1..256' -- python train.py --batch '{batch}'
   vramscope fit --vary 'length=128..4096' --env 'LENGTH={length}' -- ./train.sh
 
-The program runs once per change, without its output; the last exception of a failed run is shown. Exit code 1: nothing was found with which it fits.")]
+The program runs once per change, without its output; the last exception of a failed run is shown. Exit code 1: nothing was found with which it fits. 3: it is unknown whether it fits.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
     request: FitRequest,
@@ -33,5 +33,9 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Found> {
     } else {
         print_text(&answer.text())?;
     }
-    Ok(if answer.fits() { Found::Nothing } else { Found::Something })
+    Ok(match () {
+        () if answer.fits() => Found::Nothing,
+        () if answer.is_unknown() => Found::Unknown,
+        () => Found::Something,
+    })
 }

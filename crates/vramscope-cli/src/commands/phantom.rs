@@ -40,7 +40,7 @@ pub(crate) enum PhantomCommand {
   vramscope phantom run --world-size 64 --rank 3 -- python train.py
   vramscope phantom run --sweep-gpus -- python train.py
 
-Kernels compute nothing: allocation sizes are those of PyTorch, values are zeros. Exit code 1: the program does not fit, or barely fits.")]
+Kernels compute nothing: allocation sizes are those of PyTorch, values are zeros. Exit code 1: the program does not fit, or barely fits. 3: it is unknown whether it fits.")]
 #[command(mut_arg("record", |record| record.value_parser(PathBufValueParser::new().try_map(snapshot_or_log))))]
 pub(crate) struct PhantomRunArgs {
     #[command(flatten)]
@@ -76,7 +76,11 @@ fn run_program(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     if let Some(failure) = answer.failure() {
         bail!("{failure}");
     }
-    Ok(if answer.fits() { Found::Nothing } else { Found::Something })
+    Ok(match () {
+        () if answer.is_unknown() => Found::Unknown,
+        () if answer.fits() => Found::Nothing,
+        () => Found::Something,
+    })
 }
 
 fn list(args: &PhantomListArgs) -> anyhow::Result<()> {

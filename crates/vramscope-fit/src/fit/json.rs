@@ -6,6 +6,7 @@ use super::change::Change;
 use super::runner::{Outcome, Runner};
 use super::search::{Found, Row};
 use super::vary::Varied;
+use crate::phantom::certainty::Certainty;
 
 /// The output of `vramscope fit --json`.
 #[derive(Debug, Serialize)]
@@ -34,6 +35,7 @@ pub struct Json {
 struct OutcomeJson {
     fits: bool,
     verdict: &'static str,
+    certainty: Certainty,
     peak_device_bytes: u64,
     peak_reserved_bytes: u64,
     peak_allocated_bytes: u64,
@@ -45,8 +47,9 @@ struct OutcomeJson {
 impl OutcomeJson {
     fn of(outcome: &Outcome) -> Self {
         Self {
-            fits: outcome.fits(),
+            fits: outcome.fits() && outcome.is_certain(),
             verdict: outcome.verdict(),
+            certainty: outcome.certainty.clone(),
             peak_device_bytes: outcome.peak_device,
             peak_reserved_bytes: outcome.peak_reserved,
             peak_allocated_bytes: outcome.peak_allocated,

@@ -35,6 +35,11 @@ impl FitAnswer<'_> {
         self.found.fits()
     }
 
+    /// Whether it is unknown if the program fits, with or without changes: what the runs showed fits, but they may not show all.
+    pub fn is_unknown(&self) -> bool {
+        !self.fits() && self.found.may_fit()
+    }
+
     /// The answer as JSON.
     pub fn json(&self) -> FitJson {
         json::json(&self.runner, &self.found)

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use anyhow::Context as _;
@@ -15,12 +16,14 @@ use vramscope_report::bytes;
 use super::change::{Change, methods};
 use crate::control::Control;
 use crate::fit::request::FitRequest;
-use crate::phantom::RunRequest;
 use crate::phantom::attempt::{Attempt, Extra, UNLIMITED};
+use crate::phantom::certainty::{self, Certainty};
 use crate::phantom::changes::Facts;
 use crate::phantom::chosen_gpu::Card;
+use crate::phantom::extremes::{self, Extreme};
 use crate::phantom::recordings::keep;
 use crate::phantom::text;
+use crate::phantom::{GpuRequest, RunRequest};
 
 /// The bytes at the end of a program's output that are searched for its error.
 const TAIL: u64 = 64 << 10;
@@ -37,6 +40,10 @@ pub(crate) struct Runner<'a> {
     /// The GPU; its total memory is the budget.
     pub(crate) card: Card,
     control: &'a dyn Control,
+    /// The request of the runs after the first, with the routing that it showed to be needed.
+    on: OnceLock<GpuRequest>,
+    /// The peak of the first run, and its extremes.
+    extremes: Mutex<Option<(u64, Vec<Extreme>)>>,
     /// Whether the program queries the GPU's memory, so that it must run within the budget.
     adapts: AtomicBool,
     runs: AtomicU64,
@@ -54,15 +61,17 @@ pub(crate) enum Ran {
 /// The memory of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// Whether the program fits in the budget.
+    /// Whether the memory that the run showed fits in the budget.
     pub(crate) fit: Fit,
+    /// How certain the peak is.
+    pub(crate) certainty: Certainty,
     /// Peak of allocated bytes of one process on one GPU.
     pub(crate) peak_allocated: u64,
     /// Peak of reserved bytes of one process on one GPU.
     pub(crate) peak_reserved: u64,
     /// Peak of all bytes in use on one GPU, with the largest context. The only known peak of a program without PyTorch.
     pub(crate) peak_device: u64,
-    /// Whether the run failed, so that the program needs more than its peaks.
+    /// Whether the run ran out of memory, so that the program needs more than its peaks.
     pub(crate) is_lower_bound: bool,
     /// Allocator settings with which the recording fits, if the run does not.
     pub(crate) conf: Option<String>,
@@ -74,8 +83,14 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Whether the memory that the run showed fits. The program may need more if [`is_certain`](Self::is_certain) is false.
     pub(crate) fn fits(&self) -> bool {
         self.fit == Fit::Fits
+    }
+
+    /// Whether the run shows that the program fits, or that it does not.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.certainty.fit(self.fit).is_some()
     }
 
     /// The bytes that are left of a budget; negative if they are missing.
@@ -85,11 +100,7 @@ impl Outcome {
 
     /// The verdict in words.
     pub(crate) fn verdict(&self) -> &'static str {
-        match self.fit {
-            Fit::Fits => "fits",
-            Fit::Barely => "fits barely",
-            Fit::DoesNotFit => "does not fit",
-        }
+        certainty::verdict(self.certainty.fit(self.fit))
     }
 }
 
@@ -108,7 +119,15 @@ impl<'a> Runner<'a> {
             anyhow::bail!("{budget} bytes have no room for a context of {} bytes", context.start());
         }
         let card = Card { total: budget, context };
-        Ok(Self { args, card, control, adapts: AtomicBool::new(false), runs: AtomicU64::new(0) })
+        Ok(Self {
+            args,
+            card,
+            control,
+            on: OnceLock::new(),
+            extremes: Mutex::default(),
+            adapts: AtomicBool::new(false),
+            runs: AtomicU64::new(0),
+        })
     }
 
     /// Runs the program with `changes`, and `value` for the varied number. `name` is shown as progress.
@@ -192,6 +211,7 @@ impl<'a> Runner<'a> {
         if let Some(end) = self.unfinished(&last) {
             return Ok(end);
         }
+        last = self.explored(last, value)?;
         let mut conf_that_fits = None;
         let mut fit = if self.adapts() { last.fit(&self.card)? } else { self.fit(&last)? };
         // The replay released its cache. A run shows that PyTorch does so, too.
@@ -200,6 +220,7 @@ impl<'a> Runner<'a> {
             if let Some(end) = self.unfinished(&last) {
                 return Ok(end);
             }
+            last = self.explored(last, value)?;
             fit = last.fit(&self.card)?;
         } else if fit != Fit::Fits && !self.adapts() {
             conf_that_fits = self.remedy(&last)?;
@@ -215,6 +236,7 @@ impl<'a> Runner<'a> {
             peak_reserved: last.peak_reserved(),
             // The replay with the largest context released more of the cache than the run.
             peak_device: if fit == Fit::Fits { self.most(&last).min(budget) } else { self.most(&last) },
+            certainty: Certainty::of(&last),
             is_lower_bound: last.ran_out(),
             conf: conf_that_fits,
             processes: last.recordings.len(),
@@ -231,6 +253,15 @@ impl<'a> Runner<'a> {
         wanted: Map<String, Value>,
         value: Option<u64>,
     ) -> anyhow::Result<Attempt> {
+        let (args, environment) = self.request(changes, value);
+        // An empty object: only facts are collected.
+        let changes = Value::Object(wanted).to_string();
+        let extra = Extra { changes, environment, keeps_output: true, log: None };
+        Attempt::with(&args, self.args.on.gpu, total, extra, self.control)
+    }
+
+    /// The request of a run, and the environment variables of the program.
+    fn request(&self, changes: &[Change], value: Option<u64>) -> (RunRequest, Vec<(OsString, OsString)>) {
         let fill = |text: &str| match (&self.args.vary, value) {
             (Some(vary), Some(value)) => text.replace(&format!("{{{}}}", vary.name), &value.to_string()),
             _ => text.to_owned(),
@@ -239,18 +270,35 @@ impl<'a> Runner<'a> {
         let command = self.args.command.iter();
         let command =
             command.map(|part| part.to_str().map_or_else(|| part.clone(), |text| fill(text).into()));
-        let environment: Vec<(OsString, OsString)> =
+        let environment =
             self.args.env.iter().map(|(name, value)| (name.into(), fill(value).into())).collect();
-        // An empty object: only facts are collected.
-        let wanted = Value::Object(wanted).to_string();
-        let args = run_args(self.args, command.collect(), changes);
-        Attempt::with(
-            &args,
-            self.args.on.gpu,
-            total,
-            Extra { changes: wanted, environment, keeps_output: true, log: None },
-            self.control,
-        )
+        let on = self.on.get().unwrap_or(&self.args.on);
+        (run_args(on, command.collect(), changes), environment)
+    }
+
+    /// Runs the extremes beside the first program, which is unchanged; a changed program gets the same differences, and is followed if the
+    /// first is.
+    fn explored(&self, attempt: Attempt, value: Option<u64>) -> anyhow::Result<Attempt> {
+        let mut known = self.extremes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((peak, extremes)) = &*known {
+            let extremes = extremes.iter().map(|extreme| extreme.shifted(*peak, attempt.peak())).collect();
+            return Ok(attempt.beside(extremes));
+        }
+        let (args, environment) = self.request(&[], value);
+        let (args, main) = extremes::explore(&args, attempt, self.control, |args, total| {
+            // An empty object: only facts are collected.
+            let extra = Extra {
+                changes: "{}".to_owned(),
+                environment: environment.clone(),
+                keeps_output: true,
+                log: None,
+            };
+            Attempt::with(args, self.args.on.gpu, total, extra, self.control)
+        })?;
+        *known = Some((main.peak(), main.extremes.clone()));
+        // The first call sets it.
+        self.on.set(args.on).ok();
+        Ok(main)
     }
 
     /// The end of a run that gave no numbers.
@@ -258,7 +306,7 @@ impl<'a> Runner<'a> {
         if self.is_stopped() {
             return Some(Ran::Stopped);
         }
-        if attempt.ran_out() || attempt.came_to_its_end() {
+        if !attempt.failed() {
             return None;
         }
         let tail = tail_of(&attempt.output()).unwrap_or_default();
@@ -323,7 +371,7 @@ fn file_name(number: u64, changes: &[Change], value: Option<u64>) -> String {
     format!("{number:02}-{}.pickle", parts.join("-"))
 }
 
-fn run_args(args: &FitRequest, command: Vec<OsString>, changes: &[Change]) -> RunRequest {
+fn run_args(on: &GpuRequest, command: Vec<OsString>, changes: &[Change]) -> RunRequest {
     let conf = changes.iter().find_map(|change| match change {
         Change::Conf(conf) => Some(conf.clone()),
         _ => None,
@@ -334,7 +382,7 @@ fn run_args(args: &FitRequest, command: Vec<OsString>, changes: &[Change]) -> Ru
         _ => None,
     });
     RunRequest {
-        on: args.on.clone(),
+        on: on.clone(),
         world_size: cards,
         rank: cards.map(|_| 0),
         conf,

@@ -77,7 +77,16 @@ pub(crate) struct Found {
 impl Found {
     /// Whether the program fits, with or without changes.
     pub(crate) fn fits(&self) -> bool {
-        self.baseline.fits() || self.rows.iter().any(|row| row.outcome.fits())
+        self.outcomes().any(|outcome| outcome.fits() && outcome.is_certain())
+    }
+
+    /// Whether the memory that a run showed fits, with or without changes.
+    pub(crate) fn may_fit(&self) -> bool {
+        self.outcomes().any(Outcome::fits)
+    }
+
+    fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        std::iter::once(&self.baseline).chain(self.rows.iter().map(|row| &row.outcome))
     }
 
     /// Whether two runs of the unchanged program had different peaks.

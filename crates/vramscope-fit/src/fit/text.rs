@@ -39,7 +39,7 @@ pub(crate) fn text(runner: &Runner<'_>, found: &Found) -> Result<String, std::fm
     }
     writeln!(
         out,
-        "\nPyTorch's bytes are exact. The CUDA context is modeled: at most {}. Workspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT are not included.",
+        "\nThe CUDA context is modeled: at most {}. Workspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT are not included.",
         bytes(*runner.card.context.end())
     )?;
     Ok(out)
@@ -57,6 +57,14 @@ fn headline(out: &mut String, runner: &Runner<'_>, found: &Found) -> std::fmt::R
         Some(varied) => format!("With {}={}, the program", varied.name, varied.high),
         None => "The program".to_owned(),
     };
+    if !found.baseline.is_certain() {
+        return writeln!(
+            out,
+            "It is unknown whether {} fits {place}: it needs at least {needs}. Peak without contexts: {}.",
+            lower(&unchanged),
+            found.baseline.certainty.text()
+        );
+    }
     match found.baseline.fit {
         Fit::Fits => writeln!(out, "{unchanged} fits {place}: it needs {needs}."),
         Fit::Barely => {
@@ -69,6 +77,12 @@ fn headline(out: &mut String, runner: &Runner<'_>, found: &Found) -> std::fmt::R
 fn needs(outcome: &Outcome) -> String {
     let more = if outcome.is_lower_bound { "more than " } else { "" };
     format!("{more}{}", bytes(outcome.peak_device))
+}
+
+/// A sentence with a small first letter.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// The peak of PyTorch's allocated bytes.
@@ -110,9 +124,10 @@ fn changes(out: &mut String, runner: &Runner<'_>, found: &Found) -> std::fmt::Re
     if fitting.is_empty() {
         writeln!(out, "\nNo measured change makes it fit.")?;
     } else {
+        let fits = if found.fits() { "It fits" } else { "As far as the runs show, it fits" };
         writeln!(
             out,
-            "\nIt fits with any of these changes, the cheapest first. Each line is a run of the changed program:\n"
+            "\n{fits} with any of these changes, the cheapest first. Each line is a run of the changed program:\n"
         )?;
         table(out, runner, found, &fitting, "left")?;
         fitting.iter().try_for_each(|row| lines(out, found, row))?;

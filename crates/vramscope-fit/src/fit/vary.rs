@@ -145,6 +145,7 @@ mod tests {
     use vramscope_analysis::Fit;
 
     use super::*;
+    use crate::phantom::certainty::Certainty;
 
     fn outcome(peak: u64, fits: bool) -> Outcome {
         Outcome {
@@ -152,6 +153,7 @@ mod tests {
             peak_allocated: peak,
             peak_reserved: peak,
             peak_device: peak,
+            certainty: Certainty::certain(peak),
             is_lower_bound: false,
             conf: None,
             processes: 1,

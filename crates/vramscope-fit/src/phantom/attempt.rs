@@ -14,13 +14,17 @@ use super::changes;
 use super::child::{self, Ended};
 use super::chosen_gpu::Card;
 use super::demands::{self, Asked};
+use super::extremes::Extreme;
 use super::rank;
-use super::recordings::{self, Recorded};
-use super::request::{RunRequest, Values};
+use super::recordings::{self, FollowedRead, FollowedValues, Recorded};
+use super::request::{Routing, RunRequest, Values};
 use crate::control::Control;
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
 pub(crate) const UNLIMITED: u64 = 1 << 40;
+
+/// Environment variable with the routing, for `follow.py`. Without one it is empty, and values are not followed.
+const ROUTING: &str = "VRAMSCOPE_ROUTING";
 
 /// The name of the file with the program's output.
 const OUTPUT: &str = "output";
@@ -50,6 +54,8 @@ pub(crate) struct Attempt {
     pub(crate) asked: Vec<Asked>,
     /// The logs of processes, if they were wanted.
     pub(crate) logs: Vec<RecordedProcess>,
+    /// Runs with something else that a phantom GPU cannot know.
+    pub(crate) extremes: Vec<Extreme>,
     /// Bytes of one context.
     context: u64,
 }
@@ -80,6 +86,22 @@ impl Attempt {
         control: &dyn Control,
     ) -> anyhow::Result<Self> {
         Self::with(args, gpu, total, Extra::default(), control)
+    }
+
+    /// Another run of the program, whose unknowns are those of this one.
+    pub(crate) fn again(
+        &self,
+        args: &RunRequest,
+        gpu: &'static Gpu,
+        total: u64,
+        control: &dyn Control,
+    ) -> anyhow::Result<Self> {
+        Ok(Self { extremes: self.extremes.clone(), ..Self::new(args, gpu, total, control)? })
+    }
+
+    /// The same run, beside these extremes.
+    pub(crate) fn beside(self, extremes: Vec<Extreme>) -> Self {
+        Self { extremes, ..self }
     }
 
     /// As [`new`](Self::new), with additions.
@@ -120,7 +142,8 @@ impl Attempt {
             environment.extend(variables.into_iter().map(|(name, value)| (OsString::from(name), value)));
         };
         // Without changes the variable is empty, so that one of the caller's environment has no effect.
-        set(vec![(changes::VARIABLE, extra.changes.into())]);
+        let routing = args.on.routing.map_or("", Routing::name);
+        set(vec![(changes::VARIABLE, extra.changes.into()), (ROUTING, routing.into())]);
         let mut recorded = RecorderOptions::default();
         recorded.accesses = true;
         recorded.replaces = args.force;
@@ -151,7 +174,7 @@ impl Attempt {
         let machine = run.report()?;
         let recordings = recordings::collect(run.folder())?;
         let asked = demands::asked(&recordings, control)?;
-        Ok(Self { gpu, run, ended, machine, recordings, asked, logs, context })
+        Ok(Self { gpu, run, ended, machine, recordings, asked, logs, extremes: Vec::new(), context })
     }
 
     /// The file with the program's output, if it was kept.
@@ -170,9 +193,51 @@ impl Attempt {
         self.demands().any(|demand| demand.ooms > 0) || dropped.any(|recorded| recorded.facts.ran_out)
     }
 
-    /// Whether the program ended by itself successfully, or at `--steps-timeout`.
-    pub(crate) fn came_to_its_end(&self) -> bool {
-        !self.ended.killed && (self.ended.status.success() || self.ended.timed_out)
+    /// Whether the program failed for another reason than memory.
+    pub(crate) fn failed(&self) -> bool {
+        !self.ran_out() && (self.ended.killed || !self.ended.status.success() && !self.ended.timed_out)
+    }
+
+    /// Why the run may not show the whole peak; `None` if the program ran to its end, successfully.
+    pub(crate) fn cut_off(&self) -> Option<String> {
+        let Ended { status, timed_out, killed } = self.ended;
+        match () {
+            () if self.ran_out() => Some("the program ran out of memory".to_owned()),
+            () if killed => Some("the program was killed after it did not end at SIGTERM".to_owned()),
+            () if timed_out => Some("the program was ended by --steps-timeout".to_owned()),
+            () if status.success() => None,
+            () => Some("the program ended early".to_owned()),
+        }
+    }
+
+    /// Whether the program read values that kernels would have computed, or that were assumed instead.
+    pub(crate) fn reads_values(&self) -> bool {
+        self.machine.counts.values_read + self.machine.counts.results_read > 0
+            || self.followed().any(|values| !values.assumed.is_empty() || !values.unknown.is_empty())
+    }
+
+    /// The findings about the values of processes whose values were followed.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = &FollowedValues> {
+        self.recordings.iter().filter_map(|recorded| recorded.facts.values.as_ref())
+    }
+
+    /// The values that the program read, in words.
+    pub(crate) fn values_read(&self) -> String {
+        let followed: Vec<String> = self
+            .followed()
+            .flat_map(|values| values.assumed.iter().chain(&values.unknown))
+            .filter_map(FollowedRead::text)
+            .collect();
+        let lines = self.machine.read_at.iter().map(|at| format!("{} reads computed values", at.line));
+        let all: Vec<String> = if followed.is_empty() { lines.collect() } else { followed };
+        let more = if all.len() > 1 { ", and other lines" } else { "" };
+        all.first()
+            .map_or_else(|| "the program reads computed values".to_owned(), |first| format!("{first}{more}"))
+    }
+
+    /// The memory of each GPU of the run, in bytes.
+    pub(crate) fn total(&self) -> u64 {
+        self.machine.gpus.first().map_or(0, |gpu| gpu.total_bytes)
     }
 
     /// Whether the program queried the total or free memory of a GPU.
@@ -194,6 +259,15 @@ impl Attempt {
         self.demands().map(|demand| demand.peak_reserved).max().unwrap_or(0)
     }
 
+    /// The peak of the program's memory on one GPU, without contexts: of PyTorch's allocator, or by the GPU's count without a recording.
+    pub(crate) fn peak(&self) -> u64 {
+        if !self.asked.is_empty() {
+            return self.peak_reserved();
+        }
+        let contexts = self.machine.counts.processes.max(1) * self.context;
+        self.machine.gpus.iter().map(|gpu| gpu.peak_bytes.saturating_sub(contexts)).max().unwrap_or(0)
+    }
+
     /// How often PyTorch's allocators released their caches because a GPU was full.
     pub(crate) fn num_alloc_retries(&self) -> u64 {
         self.recordings
@@ -203,12 +277,14 @@ impl Attempt {
             .sum()
     }
 
-    /// Bytes of a GPU in use outside PyTorch's allocator, with the context sizes of `card`.
+    /// Bytes of a GPU in use outside PyTorch's allocator, with the context sizes of `card`. The upper end includes the bytes that the
+    /// program needs more in an extreme.
     pub(crate) fn overhead(&self, card: &Card) -> RangeInclusive<u64> {
         let (low, high) = (*card.context.start(), *card.context.end());
         let outside = self.outside();
         let other_contexts = self.processes_on_one_gpu().saturating_sub(1) * (high - low);
-        low + outside..=high + outside + other_contexts
+        let most = self.extremes.iter().map(|extreme| extreme.peak).max().unwrap_or(0);
+        low + outside..=high + outside + other_contexts + most.saturating_sub(self.peak())
     }
 
     /// Whether the program fits on its GPU. It ran with the smallest possible context; a replay checks the largest.

@@ -5,6 +5,7 @@ use vramscope_analysis::{Fit, fit_on_device, fit_on_gpus};
 use vramscope_basics::gpus::{self, Gpu};
 
 use super::attempt::{Attempt, UNLIMITED};
+use super::certainty::Certainty;
 use super::chosen_gpu::Card;
 use super::recordings::has_kernels;
 use super::request::RunRequest;
@@ -31,7 +32,7 @@ pub(crate) enum Basis {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnCard {
     pub(crate) gpu: &'static Gpu,
-    /// `None` if the program failed there for another reason.
+    /// `None` if that is unknown, because the program needs at least as much as it showed.
     pub(crate) fit: Option<Fit>,
     /// Whether PyTorch contains kernels for it.
     pub(crate) has_kernels: bool,
@@ -84,7 +85,7 @@ pub(crate) fn all_by_replay(
         let attempt = if capability == first.gpu.capability {
             first
         } else {
-            own = Attempt::new(args, cards[0], UNLIMITED, control)?;
+            own = first.again(args, cards[0], UNLIMITED, control)?;
             &own
         };
         all.extend(replayed_on(args, attempt, cards)?);
@@ -98,7 +99,7 @@ fn replayed_on(
     attempt: &Attempt,
     cards: Vec<&'static Gpu>,
 ) -> anyhow::Result<Vec<OnCard>> {
-    let is_known = !attempt.ran_out() && attempt.came_to_its_end();
+    let certainty = Certainty::of(attempt);
     let overhead = |gpu: &Gpu| attempt.overhead(&Card::listed(&args.on, gpu));
     let on = fit_on_gpus(attempt.demands(), cards.into_iter(), overhead, |_| true).context("replay")?;
     Ok(on
@@ -113,7 +114,7 @@ fn replayed_on(
             };
             OnCard {
                 gpu: on.gpu,
-                fit: is_known.then_some(fit),
+                fit: certainty.fit(fit),
                 has_kernels: true,
                 basis: Basis::Replay,
                 peak_reserved: Some(on.replayed.peak_reserved),
@@ -175,12 +176,12 @@ pub(crate) fn smallest_by_replay(
                     "note: running the program again, at the compute capability of {}",
                     gpu.name
                 ));
-                others.push(Attempt::new(args, gpu, UNLIMITED, control)?);
+                others.push(free.again(args, gpu, UNLIMITED, control)?);
                 others.len() - 1
             }
         };
         let other = &others[position];
-        if other.ran_out() || !other.came_to_its_end() || !has_room(other) {
+        if other.cut_off().is_some() || !has_room(other) {
             continue;
         }
         let replayed =
@@ -217,7 +218,7 @@ pub(crate) fn all_by_running(
             None => {
                 let card = Card::listed(&args.on, gpu);
                 control.say(&format!("note: running the program on {}", gpu.name));
-                let on = ran_on(&Attempt::new(args, gpu, card.total, control)?, &card)?;
+                let on = ran_on(&first.again(args, gpu, card.total, control)?, &card)?;
                 ran.push(on);
                 on
             }
@@ -242,10 +243,10 @@ pub(crate) fn all_by_running(
 
 /// The result on the GPU of the run.
 pub(crate) fn ran_on(attempt: &Attempt, card: &Card) -> anyhow::Result<OnCard> {
-    let is_known = attempt.ran_out() || attempt.came_to_its_end();
+    let fit = attempt.fit(card)?;
     Ok(OnCard {
         gpu: attempt.gpu,
-        fit: if is_known { Some(attempt.fit(card)?) } else { None },
+        fit: Certainty::of(attempt).fit(fit),
         has_kernels: true,
         basis: Basis::Run,
         peak_reserved: Some(attempt.peak_reserved()),

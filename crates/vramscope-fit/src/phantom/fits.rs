@@ -6,14 +6,17 @@ use vramscope_phantom::AskedAt;
 
 use super::attempt::{Attempt, UNLIMITED};
 use super::cards::{self, OnCard};
+use super::certainty::Certainty;
 use super::chosen_gpu::Card;
 use super::request::RunRequest;
 use crate::control::Control;
 
 /// The results for the chosen GPU and for others.
 pub(crate) struct FoundOut {
-    /// Whether the program fits on the chosen GPU.
-    pub(crate) fit: Fit,
+    /// Whether the program fits on the chosen GPU; `None` if that is unknown, because it needs at least as much as it showed.
+    pub(crate) fit: Option<Fit>,
+    /// How certain the peak of its memory is.
+    pub(crate) certainty: Certainty,
     /// Listed GPUs sorted by memory: all with --sweep-gpus, else only the smallest that fits, if any; `None` if nothing is known about
     /// other GPUs.
     pub(crate) cards: Option<Vec<OnCard>>,
@@ -26,6 +29,11 @@ pub(crate) struct FoundOut {
 }
 
 impl FoundOut {
+    /// Whether the program fits on the chosen GPU, also with the upper end of its range.
+    pub(crate) fn fits(&self) -> bool {
+        self.fit == Some(Fit::Fits)
+    }
+
     /// `first` is the run on the chosen GPU, without a limit if --sweep-gpus is given.
     pub(crate) fn of(
         args: &RunRequest,
@@ -49,12 +57,16 @@ fn by_running(
     asking: &Attempt,
     control: &dyn Control,
 ) -> anyhow::Result<FoundOut> {
+    let own;
     let on_asked = if args.sweep_gpus {
         control.say("note: the program queried the GPU's memory: running it on each GPU");
-        cards::ran_on(&Attempt::new(args, args.on.gpu, card.total, control)?, card)?
+        own = first.again(args, args.on.gpu, card.total, control)?;
+        &own
     } else {
-        cards::ran_on(first, card)?
+        first
     };
+    let certainty = Certainty::of(on_asked);
+    let on_asked = cards::ran_on(on_asked, card)?;
     let cards = if args.once {
         None
     } else {
@@ -68,7 +80,8 @@ fn by_running(
         Some(cards)
     };
     Ok(FoundOut {
-        fit: on_asked.fit.unwrap_or(if args.sweep_gpus { Fit::DoesNotFit } else { Fit::Fits }),
+        fit: on_asked.fit,
+        certainty,
         cards,
         needed: None,
         remedy: None,
@@ -93,8 +106,10 @@ fn by_replay(
             fit => fit,
         };
         let cards = cards::all_by_replay(args, first, control)?;
+        let certainty = Certainty::of(first);
         return Ok(FoundOut {
-            fit,
+            fit: certainty.fit(fit),
+            certainty,
             cards: Some(cards),
             needed: None,
             remedy: None,
@@ -105,7 +120,7 @@ fn by_replay(
     let second = if ran_out && !args.once {
         control
             .say("note: the program ran out of memory: running it again without a limit, to find its need");
-        Some(Attempt::new(args, args.on.gpu, UNLIMITED, control)?)
+        Some(first.again(args, args.on.gpu, UNLIMITED, control)?)
     } else {
         None
     };
@@ -113,9 +128,10 @@ fn by_replay(
         // The first run stopped before the query.
         return by_running(args, card, first, second, control);
     }
-    let free = second.as_ref().or(Some(first).filter(|_| !ran_out));
-    let smallest = match free {
-        Some(free) => Some(cards::smallest_by_replay(args, free, second.is_some(), control)?),
+    let shown = second.as_ref().unwrap_or(first);
+    let certainty = Certainty::of(shown);
+    let smallest = match certainty.high_bytes() {
+        Some(_) => Some(cards::smallest_by_replay(args, shown, second.is_some(), control)?),
         None => None,
     };
     let remedy = match &second {
@@ -127,7 +143,9 @@ fn by_replay(
         (free.peak_reserved() + overhead.start(), free.peak_reserved() + overhead.end())
     });
     let cards = smallest.map(|smallest| smallest.into_iter().collect());
-    Ok(FoundOut { fit: first.fit(card)?, cards, needed, remedy, asked_memory_at: Vec::new() })
+    let fit = first.fit(card)?;
+    let fit = certainty.fit(fit);
+    Ok(FoundOut { fit, certainty, cards, needed, remedy, asked_memory_at: Vec::new() })
 }
 
 /// Settings that make all processes fit on the GPU, if there are any.

@@ -3,11 +3,11 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use serde::Serialize;
-use vramscope_analysis::Fit;
 use vramscope_phantom::{Unanswered, UnansweredKind};
 
 use super::cards::{Basis, OnCard};
-use super::recordings::Recorded;
+use super::certainty::{Certainty, verdict};
+use super::recordings::{FollowedRead, Recorded};
 use super::text::Answer;
 
 /// The output of `vramscope phantom run --json`.
@@ -21,6 +21,7 @@ pub struct Json {
     context_high_bytes: u64,
     fits: bool,
     verdict: &'static str,
+    certainty: Certainty,
     exit_code: Option<i32>,
     signal: Option<i32>,
     timed_out: bool,
@@ -94,7 +95,7 @@ impl CardJson {
             name: on.gpu.name,
             total_bytes: on.gpu.total_bytes,
             fits: on.fits(),
-            verdict: on.fit.map_or("not known", verdict),
+            verdict: verdict(on.fit),
             basis: match on.basis {
                 Basis::Run => "run",
                 Basis::Replay => "replay",
@@ -104,14 +105,6 @@ impl CardJson {
             peak_reserved_bytes: on.peak_reserved,
             num_alloc_retries: on.num_alloc_retries,
         }
-    }
-}
-
-fn verdict(fit: Fit) -> &'static str {
-    match fit {
-        Fit::Fits => "fits",
-        Fit::Barely => "fits barely",
-        Fit::DoesNotFit => "does not fit",
     }
 }
 
@@ -136,8 +129,19 @@ struct AskedAtJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ReadAt"))]
 struct ReadAtJson {
-    line: String,
+    line: Option<String>,
     reads: u64,
+    /// The line that computed the values, if the run followed values.
+    computed_at: Option<String>,
+    /// The operator that computed them, as `aten::topk`.
+    operator: Option<String>,
+}
+
+impl ReadAtJson {
+    fn of(read: FollowedRead) -> Self {
+        let FollowedRead { line, computed_at, operator, reads } = read;
+        Self { line, reads, computed_at, operator }
+    }
 }
 
 impl Answer<'_> {
@@ -185,8 +189,9 @@ fn json(answer: &Answer<'_>) -> Json {
         total_bytes: card.total,
         context_bytes: *card.context.start(),
         context_high_bytes: *card.context.end(),
-        fits: found.fit == Fit::Fits,
+        fits: found.fits(),
         verdict: verdict(found.fit),
+        certainty: found.certainty.clone(),
         exit_code: ended.status.code(),
         signal: ended.status.signal(),
         timed_out: ended.timed_out,
@@ -214,11 +219,7 @@ fn json(answer: &Answer<'_>) -> Json {
         results_read: machine.counts.results_read,
         collectives: machine.counts.collectives,
         unanswered: machine.unanswered.iter().map(call).collect(),
-        read_at: machine
-            .read_at
-            .iter()
-            .map(|at| ReadAtJson { line: at.line.clone(), reads: at.reads })
-            .collect(),
+        read_at: answer.reads().into_iter().map(ReadAtJson::of).collect(),
         asked_memory_at: found
             .asked_memory_at
             .iter()

@@ -7,10 +7,12 @@
 
 pub(crate) mod attempt;
 mod cards;
+pub(crate) mod certainty;
 pub(crate) mod changes;
 mod child;
 pub(crate) mod chosen_gpu;
 mod demands;
+pub(crate) mod extremes;
 mod fits;
 mod json;
 mod list;
@@ -23,6 +25,6 @@ mod without_recording;
 
 pub use json::Json as RunJson;
 pub use list::{ListedGpu, list_text, listed_gpus};
-pub use request::{GpuRequest, RunRequest, Values};
+pub use request::{GpuRequest, Routing, RunRequest, Values};
 pub use run::run;
 pub use text::Answer as RunAnswer;

@@ -23,6 +23,9 @@ const HISTORY: &str = include_str!("history.py");
 /// Support for programs that wait for values or check them.
 const VALUES: &str = include_str!("values.py");
 
+/// Computes small known values on the host.
+const FOLLOW: &str = include_str!("follow.py");
+
 /// Support for programs of several processes; the recorder imports it.
 const RANKS: &str = include_str!("ranks.py");
 
@@ -60,6 +63,9 @@ pub(crate) struct ProcessFacts {
     /// Facts about its model and the changes of `vramscope fit`.
     #[serde(default)]
     pub(crate) changes: Option<Facts>,
+    /// What the follower of values found.
+    #[serde(default)]
+    pub(crate) values: Option<FollowedValues>,
     /// Whether the process wrote this at its end; else it was written at the first out-of-memory failure, and more followed.
     #[serde(default = "yes")]
     pub(crate) is_complete: bool,
@@ -86,6 +92,46 @@ impl ProcessFacts {
         };
         // Unknown architectures count as running.
         self.architectures.is_empty() || self.architectures.iter().any(|name| runs(name).unwrap_or(true))
+    }
+}
+
+/// The reads of values that a process did not know, while its values were followed.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct FollowedValues {
+    /// Reads of values that kernels would have computed.
+    pub(crate) unknown: Vec<FollowedRead>,
+    /// Reads of values that were assumed: choices among unknown values, and random numbers.
+    pub(crate) assumed: Vec<FollowedRead>,
+    /// Operators whose results have sizes that follow from unknown or assumed values, and single assumed values.
+    pub(crate) selections: u64,
+}
+
+/// The reads of one line.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct FollowedRead {
+    /// The line that read.
+    pub(crate) line: Option<String>,
+    /// The line that computed or chose the values.
+    pub(crate) computed_at: Option<String>,
+    /// The operator there, as `aten::topk`.
+    pub(crate) operator: Option<String>,
+    pub(crate) reads: u64,
+}
+
+impl FollowedRead {
+    /// Reads by a line of values that were not followed.
+    pub(crate) fn at(line: String, reads: u64) -> Self {
+        Self { line: Some(line), computed_at: None, operator: None, reads }
+    }
+
+    /// The read in words; `None` without a line.
+    pub(crate) fn text(&self) -> Option<String> {
+        let line = self.line.as_ref()?;
+        let operator = self.operator.as_ref().map_or_else(String::new, |name| format!(" with {name}"));
+        Some(match &self.computed_at {
+            Some(at) => format!("{line} reads what {at} computed{operator}"),
+            None => format!("{line} reads computed values"),
+        })
     }
 }
 
@@ -120,6 +166,7 @@ pub(crate) fn prepare(
         ("sitecustomize.py", RECORDER),
         ("vramscope_history.py", HISTORY),
         ("vramscope_values.py", VALUES),
+        ("vramscope_follow.py", FOLLOW),
         ("vramscope_ranks.py", RANKS),
         CHANGES,
     ] {
@@ -199,6 +246,7 @@ mod tests {
                 ran_out: false,
                 may_have_dropped: false,
                 changes: None,
+                values: None,
             };
             facts.has_kernels(GPUS.iter().find(|gpu| gpu.name == name).unwrap())
         };

@@ -43,6 +43,10 @@ pub struct GpuRequest {
     /// Another cuDNN that tells the sizes of its workspaces, for programs whose own is older than 9.8: its libcudnn_graph.so.9, or the folder of that file
     #[cfg_attr(feature = "command", arg(long, value_name = "PATH"))]
     pub cudnn: Option<PathBuf>,
+    /// Compute small known values on the host, and let choices by unknown values select all places in turn, the last place and no
+    /// element of a mask, or one place and all elements [default: in further runs, if the program reads computed values]
+    #[cfg_attr(feature = "command", arg(long, value_name = "balanced|nothing|one", value_parser = routing_of))]
+    pub routing: Option<Routing>,
 }
 
 impl Default for GpuRequest {
@@ -55,6 +59,7 @@ impl Default for GpuRequest {
             steps_timeout: None,
             values: Values::Zeros,
             cudnn: None,
+            routing: None,
         }
     }
 }
@@ -159,6 +164,37 @@ impl TryFrom<String> for Values {
     fn try_from(text: String) -> Result<Self, String> {
         values_of(&text)
     }
+}
+
+/// The choices by values that no kernel computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Routing {
+    /// All places in turn, and half of the elements of a mask.
+    Balanced,
+    /// The last place, and no element of a mask.
+    Nothing,
+    /// The first place, and all elements of a mask.
+    One,
+}
+
+impl Routing {
+    /// The name, in options and in the variable of the follower.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Balanced => "balanced",
+            Self::Nothing => "nothing",
+            Self::One => "one",
+        }
+    }
+}
+
+#[cfg(feature = "command")]
+fn routing_of(text: &str) -> Result<Routing, String> {
+    let all = [Routing::Balanced, Routing::Nothing, Routing::One];
+    all.into_iter()
+        .find(|routing| routing.name() == text)
+        .ok_or_else(|| "expected balanced, nothing or one".to_owned())
 }
 
 fn values_of(text: &str) -> Result<Values, String> {

@@ -7,6 +7,7 @@ use vramscope_recorder::{NewRecording, names_log};
 
 use super::attempt::{Attempt, Extra, UNLIMITED};
 use super::chosen_gpu::Card;
+use super::extremes;
 use super::fits::FoundOut;
 use super::recordings;
 use super::request::RunRequest;
@@ -32,11 +33,16 @@ fn answer<'a>(args: &'a RunRequest, control: &dyn Control) -> anyhow::Result<Ans
     let out = new_recording(args, control)?;
     let (log, out) = if out.as_deref().is_some_and(names_log) { (out, None) } else { (None, out) };
     let total = if args.sweep_gpus { UNLIMITED } else { card.total };
-    let first = Attempt::with(args, args.on.gpu, total, Extra { log, ..Extra::default() }, control)?;
-    let ran_out = first.ran_out();
-    let found = FoundOut::of(args, &card, &first, control)?;
-    let unrecorded = Unrecorded::of(&first);
-    let Attempt { run, ended, machine, asked, mut recordings, logs, .. } = first;
+    let mut first = Attempt::with(args, args.on.gpu, total, Extra { log, ..Extra::default() }, control)?;
+    let logs = std::mem::take(&mut first.logs);
+    let (main_args, main) = extremes::explore(args, first, control, |args, total| {
+        let extra = Extra { keeps_output: true, ..Extra::default() };
+        Attempt::with(args, args.on.gpu, total, extra, control)
+    })?;
+    let ran_out = main.ran_out();
+    let found = FoundOut::of(&main_args, &card, &main, control)?;
+    let unrecorded = Unrecorded::of(&main);
+    let Attempt { run, ended, machine, asked, mut recordings, .. } = main;
     if let Some(out) = out {
         recordings::keep(&mut recordings, &out, args.force)?;
     }

@@ -16,12 +16,14 @@ from vramscope_imports import AfterImport, import_next_sitecustomize
 class Recorder:
     """Records the history of one process."""
 
-    def __init__(self, torch, folder, changes):
+    def __init__(self, torch, folder, changes, follower):
         import vramscope_history
 
         self.torch = torch
         # The changes of `vramscope fit`; None without it.
         self.changes = changes
+        # The follower of values; None without it.
+        self.follower = follower
         self.folder = folder
         # The process that initializes its GPUs, which may be a fork of the one that imported torch.
         self.pid = None
@@ -96,6 +98,7 @@ class Recorder:
             "ran_out": self.ran_out,
             "may_have_dropped": self.max_entries is not None and self.history.may_have_dropped(snapshot),
             "changes": None if self.changes is None else self.changes.facts(),
+            "values": None if self.follower is None else self.follower.facts(),
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
         # A recording without facts is ignored, so the facts are written first.
@@ -147,11 +150,11 @@ def total_memory_of(properties):
     return getattr(properties, "total_memory", None)
 
 
-def record_when_torch_starts(torch, changes):
+def record_when_torch_starts(torch, changes, follower):
     folder = os.environ.get("VRAMSCOPE_RECORDINGS")
     if folder and hasattr(torch, "cuda"):
         # Calls the function at once if the GPUs are already initialized.
-        torch.cuda._lazy_call(Recorder(torch, folder, changes).start)
+        torch.cuda._lazy_call(Recorder(torch, folder, changes, follower).start)
 
 
 def count_questions_for_memory(torch):
@@ -176,10 +179,11 @@ def count_questions_for_memory(torch):
 
 def after_torch(torch):
     import vramscope_changes
+    import vramscope_follow
     import vramscope_ranks
     import vramscope_values
 
-    record_when_torch_starts(torch, vramscope_changes.prepare(torch))
+    record_when_torch_starts(torch, vramscope_changes.prepare(torch), vramscope_follow.start(torch))
     count_questions_for_memory(torch)
     vramscope_ranks.prepare(torch)
     vramscope_values.without_checks(torch)

@@ -14,8 +14,8 @@ use super::child::Ended;
 use super::chosen_gpu::Card;
 use super::demands::Asked;
 use super::fits::FoundOut;
-use super::recordings::Recorded;
-use super::request::{RunRequest, Values};
+use super::recordings::{FollowedRead, Recorded};
+use super::request::RunRequest;
 use super::without_recording::Unrecorded;
 
 /// All results of a run.
@@ -40,7 +40,12 @@ pub struct Answer<'a> {
 impl Answer<'_> {
     /// Whether the program fits on the GPU.
     pub fn fits(&self) -> bool {
-        self.found.fit == Fit::Fits
+        self.found.fits()
+    }
+
+    /// Whether it is unknown if the program fits, because it needs at least as much as it showed.
+    pub fn is_unknown(&self) -> bool {
+        self.found.fit.is_none()
     }
 
     /// How the program ended, if it failed for another reason than memory, or why a log is incomplete.
@@ -71,6 +76,20 @@ impl Answer<'_> {
     /// Whether the program depends on the GPU's memory and ran without a limit, so its numbers are meaningless.
     fn is_sized_without_limit(&self) -> bool {
         self.args.sweep_gpus && !self.found.asked_memory_at.is_empty()
+    }
+
+    /// The lines that read values that no kernel computed.
+    pub(super) fn reads(&self) -> Vec<FollowedRead> {
+        let followed: Vec<_> = self.recordings.iter().filter_map(|of| of.facts.values.as_ref()).collect();
+        if followed.is_empty() {
+            let counted = self.machine.read_at.iter();
+            return counted.map(|at| FollowedRead::at(at.line.clone(), at.reads)).collect();
+        }
+        followed
+            .into_iter()
+            .flat_map(|values| values.assumed.iter().chain(&values.unknown))
+            .cloned()
+            .collect()
     }
 
     /// The files with the recordings, if they are kept.
@@ -151,28 +170,25 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
         [] => answer.machine.counts.out_of_memory,
         _ => recorded,
     };
-    let unfinished = !answer.ended.status.success() && !answer.ended.timed_out;
     match found.fit {
-        Fit::DoesNotFit if failed == 0 => writeln!(out, "The program does not fit on {name} ({total}).")?,
-        Fit::DoesNotFit => {
-            writeln!(
-                out,
-                "The program does not fit on {name} ({total}): {} failed.",
-                counted(failed, "request")
-            )?;
+        Some(Fit::DoesNotFit) if failed == 0 => write!(out, "The program does not fit on {name} ({total}).")?,
+        Some(Fit::DoesNotFit) => {
+            let failed = counted(failed, "request");
+            write!(out, "The program does not fit on {name} ({total}): {failed} failed.")?;
         }
-        Fit::Barely => {
+        Some(Fit::Barely) => {
             let (low, high) = (card.context.start(), card.context.end());
-            writeln!(
+            let peak = if found.certainty.is_range() { " and its largest peak" } else { "" };
+            write!(
                 out,
-                "The program barely fits on {name} ({total}): a CUDA context takes {low} to {high} bytes, and with the largest the program does not fit."
+                "The program barely fits on {name} ({total}): a CUDA context takes {low} to {high} bytes, and with the largest{peak} the program does not fit."
             )?;
         }
-        Fit::Fits if unfinished => {
-            writeln!(out, "The program fits on {name} ({total}), up to the point where it ended early.")?;
-        }
-        Fit::Fits => writeln!(out, "The program fits on {name} ({total}).")?,
+        Some(Fit::Fits) => write!(out, "The program fits on {name} ({total}).")?,
+        None => write!(out, "It is unknown whether the program fits on {name} ({total}).")?,
     }
+    let whose = if asked.is_empty() { "Peak of device memory" } else { "PyTorch's peak" };
+    writeln!(out, " {whose}: {}.", found.certainty.text())?;
     if args.sweep_gpus && !answer.is_sized_without_limit() {
         writeln!(out, "\nMemory of the program on {name} without a limit:")?;
     }
@@ -204,7 +220,7 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::
     for Asked { rank, demand, .. } in &processes {
         let who = rank.map_or(String::new(), |rank| format!(", rank {rank}"));
         let allocated = bytes(demand.peak_allocated);
-        line(demand.peak_reserved, &format!("PyTorch's allocator{who}, {allocated} of it allocated: exact"))?;
+        line(demand.peak_reserved, &format!("PyTorch's allocator{who}, {allocated} of it allocated"))?;
         known += demand.peak_reserved;
     }
     let (low, high) = (*answer.card.context.start(), *answer.card.context.end());
@@ -326,7 +342,7 @@ fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 fn verdict(on: &OnCard) -> String {
     match (on.fit, on.num_alloc_retries) {
         (_, _) if !on.has_kernels => "PyTorch has no kernels for it".to_owned(),
-        (None, _) => "unknown: the program fails there".to_owned(),
+        (None, _) => "unknown".to_owned(),
         (Some(Fit::DoesNotFit), _) if on.basis == Basis::Between => {
             "assumed not to fit: less memory".to_owned()
         }
@@ -342,27 +358,17 @@ fn verdict(on: &OnCard) -> String {
 const LINES: usize = 5;
 
 fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    let counts = answer.machine.counts;
-    if counts.values_read + counts.results_read > 0 {
-        let values = if answer.args.on.values == Values::Zeros {
-            "Kernels compute nothing"
-        } else {
-            "Values are random"
-        };
-        let (single, larger) =
-            (counted(counts.values_read, "single value"), counted(counts.results_read, "larger result"));
-        writeln!(
-            out,
-            "\n{values}: the program read {single} (as `.item()` does) and {larger} from the GPU, and may behave differently on a \
-             real GPU."
-        )?;
-        let read_at = &answer.machine.read_at;
-        for at in read_at.iter().take(LINES) {
-            writeln!(out, "  {} ({})", at.line, counted(at.reads, "time"))?;
-        }
-        if read_at.len() > LINES {
-            writeln!(out, "  and {} more", counted((read_at.len() - LINES) as u64, "line"))?;
-        }
+    let reads = answer.reads();
+    if reads.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nKernels compute nothing. Values that the program read, and may branch on:")?;
+    for read in reads.iter().take(LINES) {
+        let text = read.text().unwrap_or_else(|| "a thread without Python reads computed values".to_owned());
+        writeln!(out, "  {text} ({})", counted(read.reads, "time"))?;
+    }
+    if reads.len() > LINES {
+        writeln!(out, "  and {} more", counted((reads.len() - LINES) as u64, "line"))?;
     }
     Ok(())
 }

@@ -156,6 +156,28 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
     Ok(())
 }
 
+/// Copies bytes to the host if they are all part of one copy to the device. Returns whether they are.
+pub(super) fn copy_back(to: u64, from: u64, size: u64) -> bool {
+    if size == 0 || to == 0 || device_of(from).is_none() {
+        return false;
+    }
+    look_up(from, size);
+    let is_all_there = within(&lock(&CONTENTS), from, size)
+        .any(|(at, content)| at <= from && from + size <= at + content.size && content.later.is_none());
+    if is_all_there {
+        move_bytes(to, from, size);
+    }
+    is_all_there
+}
+
+/// Stores known bytes on a device. Addresses elsewhere are ignored.
+pub(super) fn copy_known(to: u64, from: u64, size: u64) {
+    if size > 0 && from != 0 && device_of(to).is_some() {
+        // The only refusals are those of null pointers.
+        copy_to_device(to, from, size).ok();
+    }
+}
+
 fn copy_to_device(to: u64, from: u64, size: u64) -> Answer {
     forget(to, size);
     if size > KEPT_BYTES && !machine().state.keeps_contents() {
@@ -199,7 +221,11 @@ fn store(to: u64, from: u64, size: u64) {
 fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {
     let is_value = size as usize <= VALUE_BYTES;
     look_up(from, size);
-    if content(from, size).is_some() {
+    if let Some(value) = reads::answer(size) {
+        write_zeros(to, size);
+        let bytes = value.to_le_bytes();
+        move_bytes(to, bytes.as_ptr().expose_provenance() as u64, size.min(bytes.len() as u64));
+    } else if content(from, size).is_some() {
         move_bytes(to, from, size);
     } else if let Some(bytes) = overlaid(from, size, |content| content.is_message && !is_value) {
         // SAFETY: the caller of a copy passes a buffer of this size.

@@ -177,6 +177,51 @@ fn dropped_events_leave_only_the_counts_of_the_gpu() {
     assert!(report.contains("dropped the oldest events"), "{report}");
 
     let (verdict, report) = said("1000000");
-    assert!(!verdict.contains("unknown") && verdict.contains("of it allocated: exact"), "{verdict}");
+    assert!(!verdict.contains("unknown") && verdict.contains("PyTorch's peak: exact"), "{verdict}");
     assert!(!report.contains("dropped the oldest events"), "{report}");
+}
+
+/// A program without PyTorch reads a value that no kernel computed, and allocates as many MiB, times 10, plus 100.
+const VALUE: &str = "at, value = ctypes.c_void_p(), ctypes.c_longlong(7)
+cuda.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(8))
+cuda.cudaMemcpy(ctypes.byref(value), at, ctypes.c_size_t(8), 2)
+take(100 + 10 * SCALE * value.value)";
+
+#[test]
+fn a_peak_is_exact_if_the_extremes_agree_and_else_a_range() {
+    let certainty = |scale: &str, options: &[&str], expected| {
+        let text = VALUE.replace("SCALE", scale);
+        let answer = answer(&mut program(&[&["--json", "--gpu", "t4"], options].concat(), &text), expected);
+        (answer["certainty"].clone(), answer["verdict"].clone())
+    };
+    let mib = |mib: u64| Value::from(mib << 20);
+    // The first allocation takes 2 MiB.
+    let (exact, _) = certainty("0", &[], 0);
+    assert_eq!((&exact["kind"], &exact["high_bytes"]), (&"exact".into(), &mib(102)), "{exact}");
+    assert_eq!(
+        (&exact["basis"][0]["about"], &exact["basis"][0]["effect"]),
+        (&"values".into(), &"none".into())
+    );
+    // Random values are 1 to 100.
+    let (range, verdict) = certainty("1", &[], 0);
+    assert_eq!(
+        (&range["kind"], &range["low_bytes"], &verdict),
+        (&"between".into(), &mib(102), &"fits".into())
+    );
+    let high = range["high_bytes"].as_u64().unwrap() >> 20;
+    assert!((112..=1102).contains(&high), "{range}");
+    // Fitting needs the upper end.
+    for (memory, expected, code) in [(high + 100, "fits", 0), (high + 99, "fits barely", 1)] {
+        let memory = format!("{memory}MiB");
+        let (_, verdict) = certainty("1", &["--memory", &memory, "--context", "100MiB"], code);
+        assert_eq!(verdict, expected, "{range}");
+    }
+    // One run does not show the extremes.
+    let (open, verdict) = certainty("1", &["--once"], 3);
+    assert_eq!(
+        (&open["kind"], &open["high_bytes"], &verdict),
+        (&"at_least".into(), &Value::Null, &"unknown".into())
+    );
+    let (values, _) = certainty("1", &["--values", "random=3"], 0);
+    assert_eq!((&values["kind"], &values["low_bytes"]), (&"between".into(), &mib(102)));
 }

@@ -130,12 +130,4 @@ impl TextError {
     fn lacking(&self) -> Option<u64> {
         self.tried?.checked_sub(self.free?).filter(|&lacking| lacking > 0)
     }
-
-    /// Whether `other` has no number that this error does not have.
-    pub(crate) fn says_more_than(&self, other: &Self) -> bool {
-        let numbers =
-            |of: &Self| [of.tried, of.total, of.free, of.allocated, of.reserved, of.limit, of.process];
-        let has_numbers = |of: &Self| numbers(of).iter().any(Option::is_some);
-        has_numbers(self) && !has_numbers(other) && (other.device.is_none() || other.device == self.device)
-    }
 }

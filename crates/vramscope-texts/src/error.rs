@@ -59,11 +59,53 @@ impl TextError {
         self.cached.or_else(|| Some(self.reserved?.saturating_sub(self.allocated?)))
     }
 
-    /// Whether `other` is the same error, printed again.
-    pub(crate) fn is_again(&self, other: &Self) -> bool {
-        let known = |of: &Self| Self { line: 0, rank: None, ..of.clone() };
+    /// Joins `other` with this error if they are one error in two messages: no number of the one contradicts the other. Returns whether they were.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
         let ranks = [self.rank, other.rank];
-        known(self) == known(other) && (ranks[0] == ranks[1] || ranks.contains(&None))
+        let is_one_rank = ranks[0] == ranks[1] || ranks.contains(&None);
+        let mut joined = self.clone();
+        // JAX has TensorFlow's allocator, which states the rounded size.
+        let is_jax = self.program == "tensorflow" && other.program == "jax";
+        if is_jax && other.tried.is_some() {
+            joined.program = other.program;
+            joined.tried = other.tried;
+        }
+        let mut agree = (self.program == other.program || is_jax) && is_one_rank;
+        for (into, of) in joined.fields().into_iter().zip(other.clone().fields()) {
+            agree &= into.is_none() || of.is_none() || *into == *of;
+            *into = into.or(*of);
+        }
+        agree &= self.device.is_none() || other.device.is_none() || self.device == other.device;
+        if !agree {
+            return false;
+        }
+        joined.device = joined.device.or(other.device);
+        joined.says = joined.says.or(other.says);
+        joined.expandable_segments |= other.expandable_segments;
+        *self = joined;
+        true
+    }
+
+    /// Whether it is a failed request: the dump of TensorFlow's allocator also comes without one.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.program != "tensorflow" || self.tried.is_some() || self.device.is_some()
+    }
+
+    fn fields(&mut self) -> [&mut Option<u64>; 10] {
+        let Self {
+            tried,
+            total,
+            free,
+            process,
+            others,
+            allocated,
+            reserved,
+            cached,
+            private_pools,
+            limit,
+            ..
+        } = self;
+        [tried, total, free, process, others, allocated, reserved, cached, private_pools, limit]
     }
 }
 

@@ -24,8 +24,8 @@ enum Field {
     PrivatePools,
     Limit,
     Device,
-    Rank,
     Expandable,
+    AddressSpace,
 }
 
 use CauseKind as C;
@@ -61,12 +61,13 @@ const TORCH: &[(Field, &str)] = &[
     (F::Free, r"(?:ofwhich#isfree|;#free)"),
     (F::Process, r"thisprocesshas#memoryinuse"),
     (F::Others, r"Process\d+has#memoryinuse"),
-    (F::Allocated, r"(?:Oftheallocatedmemory#isallocated|#alreadyallocated)"),
+    (F::Allocated, r"(?:Oftheallocatedmemory#|#alreadyallocated)"),
     (F::PrivatePools, r"with#allocatedinprivatepools"),
     (F::Cached, r"(?:#isreservedby\w+butunallocated|#cached\))"),
     (F::Reserved, r"#reservedintotal"),
     (F::Limit, r"#allowed[;.]"),
-    (F::Expandable, r"(?:expandable_segmentsisenabled|addressspacethat|reserveclass)"),
+    (F::Expandable, r"expandable_segmentsisenabled"),
+    (F::AddressSpace, r"exceedstheexpandable-segmentreserve"),
 ];
 
 /// All wordings; a more specific one comes first.
@@ -74,9 +75,26 @@ const WORDINGS: &[Wording] = &[
     wording(
         "pytorch",
         "cuda",
-        r"CUDAoutofmemory\.Tried.*?reserve(?:sonly|d)?.*?ofaddressspace",
-        TORCH,
-        Some(C::AddressSpace),
+        r"Preemptivelyrejectingallocation",
+        &[
+            (F::Tried, r"requested#but"),
+            (F::Reserved, r"total_allocated_memory\(#\)"),
+            (F::Limit, r"memorylimit\(#="),
+            (F::Total, r"=[\d.]+.of#\)"),
+        ],
+        Some(C::Limit),
+    ),
+    wording(
+        "pytorch",
+        "cuda",
+        r"failedwithOOMondevice\d+whiletryingtoallocate.*?NVML_SUCCESS==rINTERNALASSERT",
+        &[
+            (F::Device, r"ondevice%"),
+            (F::Tried, r"allocate%bytes"),
+            (F::Free, r"free:%"),
+            (F::Total, r"total:%"),
+        ],
+        None,
     ),
     wording("pytorch", "cuda", r"CUDAoutofmemory\.(?:Tried|Allocationwaspreemptively)", TORCH, None),
     wording("pytorch", "rocm", r"HIPoutofmemory\.Tried", TORCH, None),
@@ -100,8 +118,8 @@ const WORDINGS: &[Wording] = &[
     wording(
         "pytorch",
         "cuda",
-        r"virtualaddressspaceforanexpandable",
-        &[(F::Device, r"ondevice%"), (F::Expandable, r"expandable")],
+        r"Failedtoreserve\d+bytes.{0,20}ofvirtualaddressspace",
+        &[(F::Tried, r"reserve%bytes"), (F::Device, r"ondevice%"), (F::Expandable, r"expandable")],
         Some(C::AddressSpace),
     ),
     wording(
@@ -116,6 +134,7 @@ const WORDINGS: &[Wording] = &[
         ],
         None,
     ),
+    wording("pytorch", "mps", r"Invalidbuffersize:", &[(F::Tried, r"size:#")], Some(C::Limit)),
     wording(
         "pytorch",
         "host",
@@ -138,19 +157,26 @@ const WORDINGS: &[Wording] = &[
         &[],
         Some(C::Host),
     ),
+    wording(
+        "llama.cpp",
+        "cuda",
+        r"CUDAerror:outofmemorycurrentdevice:\d+,infunction",
+        &[(F::Device, r"currentdevice:%")],
+        None,
+    ),
     wording("pytorch", "cuda", r"CUDA(?:driver)?error:outofmemory", &[], None),
     wording("pytorch", "rocm", r"HIP(?:driver)?error:outofmemory", &[], None),
     wording("pytorch", "cuda", r"CUBLAS_STATUS_ALLOC_FAILEDwhencalling", &[], None),
     wording("pytorch", "cuda", r"cuDNNerror:CUDNN_STATUS_ALLOC_FAILED", &[], None),
     wording("pytorch", "xpu", r"UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", &[], None),
-    wording("nccl", "cuda", r"Cudafailure(?:\d+)?'outofmemory'", &[], None),
     wording(
-        "cupy",
+        "nccl",
         "cuda",
-        r"Outofmemoryallocating[\d,]+bytes",
-        &[(F::Tried, r"allocating#"), (F::Allocated, r"allocatedsofar:#"), (F::Limit, r"limitsetto:#")],
+        r"(?:\[\d+\][^\[]{0,60})?NCCLWARNCudafailure(?:\d+)?'outofmemory'",
+        &[(F::Device, r"^\[%\]"), (F::Tried, r"(?:callocasync|alloc|allocate)%bytes")],
         None,
     ),
+    wording("nccl", "cuda", r"Cudafailure(?:\d+)?'outofmemory'", &[], None),
     wording(
         "jax",
         "tpu",
@@ -169,12 +195,35 @@ const WORDINGS: &[Wording] = &[
         None,
     ),
     wording(
-        "tensorflow",
+        "cupy",
         "cuda",
-        r"OOMwhenallocatingtensor",
-        &[(F::Device, r"device:GPU:%"), (F::Limit, r"Limit:%"), (F::Allocated, r"InUse:%")],
+        r"Outofmemoryallocating[\d,]+bytes",
+        &[(F::Tried, r"allocating#"), (F::Allocated, r"allocatedsofar:#"), (F::Limit, r"limitsetto:#")],
         None,
     ),
+    wording(
+        "tensorflow",
+        "host",
+        r"couldnotallocatepinnedhostmemory|bytesonhost:CUDA_ERROR_OUT_OF_MEMORY",
+        &[(F::Tried, r"ofsize:%")],
+        Some(C::Host),
+    ),
+    wording(
+        "tensorflow",
+        "cuda",
+        r"Allocator\(GPU_\d+_bfc\)ranoutofmemory",
+        &[(F::Device, r"GPU_%_bfc"), (F::Tried, r"roundedto%\)")],
+        None,
+    ),
+    wording("tensorflow", "cuda", r"Nextregionofsize\d+", &[(F::Reserved, r"ofsize%")], None),
+    wording(
+        "tensorflow",
+        "cuda",
+        r"Limit:\d+InUse:\d+MaxInUse",
+        &[(F::Limit, r"Limit:%"), (F::Allocated, r"InUse:%")],
+        None,
+    ),
+    wording("tensorflow", "cuda", r"OOMwhenallocatingtensor", &[(F::Device, r"device:GPU:%")], None),
     wording(
         "rmm",
         "cuda",
@@ -197,15 +246,8 @@ const WORDINGS: &[Wording] = &[
     wording(
         "llama.cpp",
         "vulkan",
-        r"ggml_vulkan:Deviceviewmemory|ggml_vulkan:.*?ErrorOutOfDeviceMemory",
+        r"ggml_vulkan:Devicememoryallocationofsize\d+failed",
         &[(F::Tried, r"ofsize%")],
-        None,
-    ),
-    wording(
-        "llama.cpp",
-        "cuda",
-        r"ggml\w*:?error:outofmemory|CUDAerror:outofmemorycurrentdevice:\d+,infunction",
-        &[(F::Device, r"currentdevice:%")],
         None,
     ),
     wording(
@@ -221,7 +263,13 @@ const WORDINGS: &[Wording] = &[
         Some(C::Others),
     ),
     wording("vllm", "cuda", r"Noavailablememoryforthecacheblocks", &[], Some(C::Limit)),
-    wording("vllm", "cuda", r"islargerthanthemaximumnumberoftokensthatcanbestored", &[], Some(C::Limit)),
+    wording(
+        "vllm",
+        "cuda",
+        r"(?:total_gpu_memory\(.*?)?islargerthanthemaximumnumberoftokensthatcanbestored",
+        &[(F::Total, r"total_gpu_memory\(#\)"), (F::Limit, r"utilization\([\d.]+\)=#")],
+        Some(C::Limit),
+    ),
     wording(
         "vllm",
         "cuda",
@@ -235,6 +283,20 @@ const WORDINGS: &[Wording] = &[
         r"Notenoughmemory\.Pleasetrytoincrease--mem-fraction-static",
         &[],
         Some(C::Limit),
+    ),
+    wording(
+        "tensorrt-llm",
+        "cuda",
+        r"ExecutorcreationfailedduetoinsufficientGPUmemory",
+        &[(F::Total, r"TotalGPUmemory\(GiB\):([\d.]+)"), (F::Free, r"creationattempt\(GiB\):([\d.]+)")],
+        Some(C::Size),
+    ),
+    wording(
+        "tensorrt-llm",
+        "cuda",
+        r"pagedKVcache:\d+\.Allocating\d+bytes.*?outofmemory",
+        &[(F::Tried, r"Allocating#\.")],
+        None,
     ),
     wording("tensorrt-llm", "cuda", r"CUDAruntimeerrorin.*?:outofmemory", &[], None),
     wording(
@@ -278,13 +340,12 @@ const WORDINGS: &[Wording] = &[
         &[
             (F::Tried, r"toallocate#"),
             (F::Total, r"\([\d.]+[KMGT]iB/#\)"),
-            (F::Process, r"usage:[\d.]+%\(#/"),
             (F::Allocated, r"poolusage:#"),
             (F::Reserved, r"\(#reserved\)"),
         ],
         None,
     ),
-    wording("mxnet", "cuda", r"cudaMalloc(?:retryAllocation)?failed:outofmemory", &[], None),
+    wording("mxnet", "cuda", r"(?:pooled_storage_manager|mxnet).{0,40}failed:outofmemory", &[], None),
     wording(
         "linux",
         "host",
@@ -302,7 +363,7 @@ const WORDINGS: &[Wording] = &[
     wording(
         "numpy",
         "host",
-        r"ArrayMemoryError|Unabletoallocate[\d.]+[KMGT]iBforanarray",
+        r"Unabletoallocate[\d.]+[KMGT]iBforanarray",
         &[(F::Tried, r"Unabletoallocate#")],
         Some(C::Host),
     ),
@@ -315,7 +376,7 @@ const WORDINGS: &[Wording] = &[
     ),
     wording(
         "mlx",
-        "metal",
+        "mps",
         r"\[metal::malloc\]|kIOGPUCommandBufferCallbackErrorOutOfMemory",
         &[(F::Tried, r"allocate%bytes"), (F::Limit, r"(?:maximum|greaterthan).*?size(?:of|is)?%bytes")],
         None,
@@ -353,7 +414,7 @@ struct Compiled {
 
 static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     let field = |&(field, pattern): &(Field, &str)| {
-        let pattern = pattern.replace('#', SIZE).replace('%', r"(\d+)").replace(r"(\d+)\(", r"%\(");
+        let pattern = pattern.replace('#', SIZE).replace('%', r"(\d+)");
         Some((field, regex(&pattern)?))
     };
     let compiled = |of: &Wording| {
@@ -372,7 +433,8 @@ static ANCHORS: LazyLock<RegexSet> = LazyLock::new(|| {
         r"ALLOC_FAILED|RESOURCE_EXHAUSTED|wouldexceedallowedmemory|inpinmemorythread|pin_memory=True|DataLoaderworker",
         r"cacheblocks|Freememoryondevice|maximumnumberoftokens|Toserveatleastone|mem-fraction-static|poolsizeexceeded",
         r"couldnotbeallocated|requestedbuffer|BFCArena|oom.killevent|OutOfMemory|Unabletoallocate|moresystemmemory|metal::malloc",
-        r"virtualaddressspace|bad_alloc|Killedprocess|memorylimit",
+        r"virtualaddressspace|bad_alloc|Killedprocess|memorylimit|Preemptivelyrejecting|whiletryingtoallocate|Invalidbuffersize",
+        r"Devicememoryallocation|outofmemorytryingtoallocate|Nextregionofsize|^Limit:|callocasync|insufficientGPUmemory|total_gpu_memory|pagedKVcache|pinnedhostmemory",
     ])
     .unwrap_or_default()
 });
@@ -389,7 +451,8 @@ pub(crate) fn follows(line: &str) -> bool {
 
 /// The errors in a message without whitespace.
 pub(crate) fn parse(message: &str) -> Vec<TextError> {
-    if NO_FAILURE.iter().any(|words| message.contains(words)) && !message.contains("outofmemory.Tried") {
+    let fails = ["outofmemory.Tried", "NVML_SUCCESS==r"].iter().any(|words| message.contains(words));
+    if !fails && NO_FAILURE.iter().any(|words| message.contains(words)) {
         return Vec::new();
     }
     let mut errors: Vec<(usize, TextError)> = Vec::new();
@@ -404,9 +467,6 @@ pub(crate) fn parse(message: &str) -> Vec<TextError> {
             let error = read(wording, compiled, &message[start..end], message);
             errors.push((start, error));
         }
-        if !errors.is_empty() {
-            break;
-        }
     }
     errors.sort_by_key(|&(start, _)| start);
     errors.into_iter().map(|(_, error)| error).collect()
@@ -415,15 +475,19 @@ pub(crate) fn parse(message: &str) -> Vec<TextError> {
 fn read(wording: &Wording, compiled: &Compiled, text: &str, whole: &str) -> TextError {
     let (program, platform, says) = (wording.program, wording.platform, wording.says);
     let mut error = TextError { program, platform, says, ..TextError::default() };
+    // Builds for ROCm keep words of CUDA.
+    if platform == "cuda" && ["ROCm", "HIP_ERROR", "rocm"].iter().any(|word| whole.contains(word)) {
+        error.platform = "rocm";
+    }
     for (field, pattern) in &compiled.fields {
-        // Statistics of TensorFlow come before its error.
-        let text = if program == "tensorflow" { whole } else { text };
+        // The ordinal of a device may come before.
+        let text = if program == "jax" && *field == F::Device { whole } else { text };
         let all = pattern
             .captures_iter(text)
             .map(|found| found.iter().skip(1).flatten().next().map_or("", |value| value.as_str()).to_owned());
         let values: Vec<String> = all.collect();
         let Some(first) = values.first() else { continue };
-        let size = size_of(first, if *field == F::Free && program == "vllm" { "GiB" } else { "" });
+        let size = size_of(first, if matches!(program, "vllm" | "tensorrt-llm") { "GiB" } else { "" });
         let number = first.parse().ok();
         match field {
             F::Tried => error.tried = size,
@@ -438,8 +502,10 @@ fn read(wording: &Wording, compiled: &Compiled, text: &str, whole: &str) -> Text
             // Without a limit, some programs print the largest number.
             F::Limit => error.limit = size.filter(|&limit| limit < MOST_BYTES),
             F::Device => error.device = number,
-            F::Rank => error.rank = number,
             F::Expandable => error.expandable_segments = true,
+            F::AddressSpace => {
+                (error.says, error.expandable_segments) = (Some(CauseKind::AddressSpace), true);
+            }
         }
     }
     // In a container, the driver names the process itself by the number that the host gives it.
@@ -483,7 +549,7 @@ mod tests {
     #[test]
     fn every_pattern_is_valid() {
         assert_eq!(COMPILED.len(), WORDINGS.len());
-        assert_eq!(ANCHORS.len(), 5);
+        assert_eq!(ANCHORS.len(), 6);
     }
 
     #[test]

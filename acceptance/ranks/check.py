@@ -74,7 +74,7 @@ def on_ranks(run, way, ranks):
     fullest = max(gpu["peak_bytes"] for gpu in answer["gpus"])
     assert answer["gpus"][answer["fullest_gpu"]]["peak_bytes"] == fullest, f"{answer['fullest_gpu']} is not the fullest GPU"
     assert answer["fullest_rank"] == answer["fullest_gpu"], f"{answer['fullest_rank']} is not the fullest rank"
-    unknown = [call["name"] for call in answer["unanswered"]]
+    unknown = [call["name"] for call in answer["unanswered"] if call["kind"] != "left out"]
     assert not unknown, f"unanswered calls: {unknown}"
     peaks = [rank["peak_allocated"] for rank in counted]
     assert way not in ("fsdp2", "tensor") or len(set(peaks)) == 1, f"peaks differ: {peaks}"

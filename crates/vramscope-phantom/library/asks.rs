@@ -72,7 +72,7 @@ fn is_of_pytorch(library: &str) -> bool {
 }
 
 /// The path of the loaded object that called this library: the first object on the stack outside this library.
-fn caller() -> Option<String> {
+pub(crate) fn caller() -> Option<String> {
     let mut found = None;
     // SAFETY: `visit` gets a pointer to `found`, which lives until the walk returns.
     unsafe { sys::_Unwind_Backtrace(visit, (&raw mut found).cast()) };

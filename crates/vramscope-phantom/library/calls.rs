@@ -31,6 +31,14 @@ pub(crate) fn last_error() -> c_int {
     LAST_ERROR.get()
 }
 
+/// Ends a call that writes 0. The user learns of a workspace that is left out.
+pub(crate) fn zero(library: Library, name: &'static str, answer: Answer) -> c_int {
+    if ["bufferSize", "WorkspaceSize", "ReserveSpaceSize"].iter().any(|size| name.contains(size)) {
+        machine().notice(Noticed::LeftOut, name);
+    }
+    finish(library, answer)
+}
+
 /// Refuses a call that the phantom knows but does not implement.
 pub(crate) fn refused(library: Library, name: &'static str) -> c_int {
     machine().notice(Noticed::Refused, name);

@@ -214,6 +214,11 @@ pub(crate) fn best_block_size(grid: Out<c_int>, block: Out<c_int>) -> Answer {
     block.set(1024)
 }
 
+/// `cuOccupancyMaxPotentialClusterSize`: the size that every kernel may use.
+pub(crate) fn largest_cluster(blocks: Out<c_int>) -> Answer {
+    blocks.set(8)
+}
+
 /// Device memory of a global variable. Each variable has its own piece, so writes to it do no harm.
 pub(crate) fn symbol_address(address: Out<u64>, symbol: usize) -> Answer {
     static VARIABLES: LazyLock<Mutex<HashMap<(usize, usize), u64>>> = LazyLock::new(Mutex::default);

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use vramscope_bare::objects::{self, Object};
+use vramscope_bare::objects;
 
 use crate::machine::lock;
 
@@ -20,9 +20,10 @@ pub(crate) fn path_of(start: &str) -> Option<String> {
     found
 }
 
-/// Whether NVIDIA made an object, judged by its name.
-fn is_nvidias(object: Object<'_>) -> bool {
-    ["libcu", "libnv", "libnccl"].iter().any(|start| object.file_name().starts_with(start.as_bytes()))
+/// Whether NVIDIA made an object, judged by the name of its file.
+pub(crate) fn is_nvidias(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
 }
 
 /// Base addresses of the objects that were already visited, and the loader's counts at the last visit.
@@ -39,7 +40,7 @@ pub(crate) fn redirect_new(is_missing: impl Fn(&str) -> bool, instead: impl Fn(&
     seen.1 = counts;
     let mut links = Vec::new();
     objects::each(|object| {
-        if seen.0.contains(&object.base) || is_nvidias(object) {
+        if seen.0.contains(&object.base) || is_nvidias(&object.name.to_string_lossy()) {
             return true;
         }
         seen.0.push(object.base);

@@ -17,6 +17,11 @@ impl<T> Out<T> {
         Self(std::ptr::null_mut())
     }
 
+    /// The caller's pointer, to pass it on.
+    pub(crate) fn pointer(&self) -> *mut T {
+        self.0
+    }
+
     /// Writes the value. Fails for a null pointer.
     pub(crate) fn set(&self, value: T) -> Answer {
         if self.0.is_null() {

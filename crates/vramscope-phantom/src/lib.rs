@@ -7,6 +7,6 @@ mod state;
 
 pub use architecture::cubin_runs;
 pub use machine::{
-    AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, PhantomMig, ReadAt, Unanswered,
+    AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, PhantomMig, ReadAt, Unanswered, UnansweredKind,
 };
 pub use run::{PhantomError, PhantomOptions, PhantomRun};

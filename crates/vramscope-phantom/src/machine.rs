@@ -102,15 +102,28 @@ pub struct MachineCounts {
     pub processes: u64,
 }
 
-/// A call that the phantom could not execute as a GPU would.
+/// Why the phantom does not execute a call as a GPU would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnansweredKind {
+    /// The call is unknown. It returned "not supported".
+    Unknown,
+    /// The call is known but not implemented. It returned "not supported".
+    Refused,
+    /// The memory that a library would take is unknown, and counts 0 bytes.
+    LeftOut,
+    /// The memory that a library would take follows from a model.
+    Modeled,
+}
+
+/// A call that the phantom did not execute as a GPU would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// The name of the function.
+    /// The name of the function, or what it returns, in at most 64 bytes.
     pub name: String,
     /// The number of calls.
     pub calls: u64,
-    /// True if the call is known but not implemented; false if it is unknown.
-    pub is_refused: bool,
+    /// Why.
+    pub kind: UnansweredKind,
 }
 
 /// A line of a Python program that read computed data from a GPU. On a phantom GPU no kernel computes it.
@@ -139,7 +152,7 @@ pub struct MachineReport {
     pub gpus: Vec<GpuUse>,
     /// Counts over all processes.
     pub counts: MachineCounts,
-    /// Calls that the phantom could not execute, in the order of their first call.
+    /// Calls that the phantom did not execute as a GPU would, in the order of their first call.
     pub unanswered: Vec<Unanswered>,
     /// Lines that read computed data, in the order of their first read.
     pub read_at: Vec<ReadAt>,
@@ -173,8 +186,16 @@ impl MachineReport {
         let of = |wanted: &'static [Noticed]| {
             noticed.iter().filter(move |(what, ..)| wanted.contains(what)).cloned()
         };
-        let unanswered =
-            |(what, name, calls)| Unanswered { name, calls, is_refused: what == Noticed::Refused };
+        let unanswered = |(what, name, calls): &(Noticed, String, u64)| {
+            let kind = match what {
+                Noticed::Unknown => UnansweredKind::Unknown,
+                Noticed::Refused => UnansweredKind::Refused,
+                Noticed::LeftOut => UnansweredKind::LeftOut,
+                Noticed::Modeled => UnansweredKind::Modeled,
+                _ => return None,
+            };
+            Some(Unanswered { name: name.clone(), calls: *calls, kind })
+        };
         Some(Self {
             gpus: (0..state.devices()).map(gpu).collect(),
             counts: MachineCounts {
@@ -186,7 +207,7 @@ impl MachineReport {
                 killed: count(Counter::Killed) + state.dead() as u64,
                 processes: count(Counter::Processes),
             },
-            unanswered: of(&[Noticed::Unknown, Noticed::Refused]).map(unanswered).collect(),
+            unanswered: noticed.iter().filter_map(unanswered).collect(),
             read_at: of(&[Noticed::Read]).map(|(_, line, reads)| ReadAt { line, reads }).collect(),
             asked_memory_at: of(&[Noticed::AskedMemory])
                 .map(|(_, line, calls)| AskedAt { line, calls })

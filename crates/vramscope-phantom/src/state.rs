@@ -135,6 +135,10 @@ pub(crate) enum Noticed {
     Unrecorded,
     /// A kernel whose parameters are unknown, so that its accesses are, too.
     UnknownParameters,
+    /// Memory of a library that counts 0 bytes, or the call that asks for its size.
+    LeftOut,
+    /// Memory of a library whose size follows from a model.
+    Modeled,
 }
 
 /// The words, mapped by the library or read from the file.
@@ -289,6 +293,8 @@ impl<'a> State<'a> {
                 4 => Noticed::AskedMemory,
                 5 => Noticed::Unrecorded,
                 6 => Noticed::UnknownParameters,
+                7 => Noticed::LeftOut,
+                8 => Noticed::Modeled,
                 _ => return None,
             };
             Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))

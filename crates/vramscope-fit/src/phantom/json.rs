@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use serde::Serialize;
-use vramscope_phantom::Unanswered;
+use vramscope_phantom::{Unanswered, UnansweredKind};
 
 use super::cards::{Basis, OnCard};
 use super::certainty::{Certainty, verdict};
@@ -108,13 +108,13 @@ impl CardJson {
     }
 }
 
-/// A call that the phantom GPU does not know.
+/// A call that the phantom GPU did not execute as a GPU would.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnansweredCall"))]
 struct CallJson {
     name: String,
     calls: u64,
-    is_refused: bool,
+    kind: &'static str,
 }
 
 /// A line of the program that asks for the free device memory.
@@ -176,7 +176,12 @@ fn json(answer: &Answer<'_>) -> Json {
     let call = |call: &Unanswered| CallJson {
         name: call.name.clone(),
         calls: call.calls,
-        is_refused: call.is_refused,
+        kind: match call.kind {
+            UnansweredKind::Unknown => "unknown",
+            UnansweredKind::Refused => "refused",
+            UnansweredKind::LeftOut => "left out",
+            UnansweredKind::Modeled => "modeled",
+        },
     };
     Json {
         command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),

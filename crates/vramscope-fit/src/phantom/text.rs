@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
 use vramscope_analysis::Fit;
-use vramscope_phantom::{MachineReport, PhantomRun, Unanswered};
+use vramscope_phantom::{MachineReport, PhantomRun, Unanswered, UnansweredKind};
 use vramscope_recorder::{RecordedProcess, names_log};
 use vramscope_report::{bytes, counted};
 
@@ -208,7 +208,7 @@ fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
             gpu_needs(out, answer, device)?;
         }
     }
-    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT are not included.")
+    Ok(())
 }
 
 /// The uses of a GPU's memory, one per line: exact, modeled or only counted.
@@ -374,8 +374,13 @@ fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 }
 
 fn unanswered(out: &mut String, calls: &[Unanswered]) -> std::fmt::Result {
-    for (is_refused, words) in [(true, "Refused calls"), (false, "Calls unknown to the phantom")] {
-        let of_kind = calls.iter().filter(|call| call.is_refused == is_refused);
+    for (kind, words) in [
+        (UnansweredKind::LeftOut, "Not included, because its size is unknown without a GPU"),
+        (UnansweredKind::Modeled, "Modeled"),
+        (UnansweredKind::Refused, "Refused calls"),
+        (UnansweredKind::Unknown, "Calls unknown to the phantom"),
+    ] {
+        let of_kind = calls.iter().filter(|call| call.kind == kind);
         let names: Vec<String> =
             of_kind.map(|call| format!("{} ({})", call.name, counted(call.calls, "call"))).collect();
         if !names.is_empty() {

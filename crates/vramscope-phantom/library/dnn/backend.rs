@@ -1,27 +1,59 @@
-//! Descriptors of cuDNN's backend, with which PyTorch describes convolutions and attention.
+//! Descriptors of cuDNN's backend, with which PyTorch describes graphs of operations: convolutions and attention.
+//!
+//! The program's own cuDNN keeps them and chooses the engines. Where it cannot, the phantom keeps the attributes, proposes one engine, and
+//! says that its workspace is left out.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
 
+use super::own::{Own, cudnn};
+use crate::calls::finish;
 use crate::handles::Objects;
+use crate::machine::machine;
 use crate::out::Out;
-use crate::status::{Answer, Refusal};
+use crate::state::Noticed;
+use crate::status::{Answer, Library, Refusal};
 
-/// `CUDNN_ATTR_ENGINEHEUR_RESULTS`: the engines that a heuristic proposes, as the caller's descriptors. The phantom proposes
-/// one.
+// Kinds and attributes of descriptors: cudnn_graph.h.
+const PLAN: c_int = 5;
+const VARIANT: c_int = 16;
+const HEURISTIC_GRAPH: c_int = 201;
+/// The engines that a heuristic proposes, as the caller's descriptors. The phantom proposes one.
 const HEURISTIC_RESULTS: c_int = 202;
+const HEURISTIC_DEVICE: c_int = 204;
+/// The engine of a proposed configuration.
+const ENGINE_OF_CONFIGURATION: c_int = 300;
+const WORKSPACE_OF_CONFIGURATION: c_int = 303;
+const PLAN_HANDLE: c_int = 400;
+const PLAN_CONFIGURATION: c_int = 401;
+const PLAN_WORKSPACE: c_int = 402;
+const PLAN_DEVICE: c_int = 407;
+const GRAPH_HANDLE: c_int = 800;
+const ENGINE_GRAPH: c_int = 1300;
+const ENGINE_DEVICE: c_int = 1307;
+
+/// `CUDNN_TYPE_INT64` and `CUDNN_TYPE_BACKEND_DESCRIPTOR`.
+const INTEGER: c_int = 3;
+const DESCRIPTOR: c_int = 15;
 
 /// Attributes of plans and engines that callers read without setting them: numbers, all 0.
 const NUMBERS: [c_int; 6] = [303, 304, 402, 501, 802, 1301];
 
-/// `CUDNN_ATTR_ENGINECFG_ENGINE`: the engine of a proposed configuration.
-const ENGINE_OF_CONFIGURATION: c_int = 300;
-
 /// A set value: the number of elements, and their bytes.
 type Value = (i64, Vec<u8>);
 
-/// The attributes of each descriptor.
+/// The attributes of each descriptor that the phantom keeps.
 static DESCRIPTORS: Objects<HashMap<c_int, Value>> = Objects::new();
+
+/// A plan of the program's own cuDNN. Finalizing it would compile and load kernels, so that its workspace is that of its configuration.
+#[derive(Debug, Clone, Copy, Default)]
+struct Plan {
+    configuration: usize,
+    /// Bytes, once the plan is finalized for the program; `None` if cuDNN finalized it.
+    workspace: Option<i64>,
+}
+
+static PLANS: Objects<Plan> = Objects::new();
 
 /// Bytes per element, by `cudnnBackendAttributeType_t`.
 fn element_size(kind: c_int) -> usize {
@@ -37,17 +69,70 @@ fn element_size(kind: c_int) -> usize {
     }
 }
 
-pub(crate) fn create(_kind: c_int, descriptor: Out<usize>) -> Answer {
-    descriptor.set(DESCRIPTORS.add(HashMap::new()))
+pub(crate) fn create(kind: c_int, descriptor: Out<usize>) -> c_int {
+    let own = match cudnn() {
+        // A variant has addresses, which are the phantom's.
+        Ok(own) if kind != VARIANT => own,
+        _ => return finish(Library::Cudnn, descriptor.set(DESCRIPTORS.add(HashMap::new()))),
+    };
+    let mut new = 0;
+    let status = own.create(kind, &mut new);
+    if status != 0 {
+        return status;
+    }
+    if kind == PLAN {
+        PLANS.put(new, Plan::default());
+    }
+    finish(Library::Cudnn, descriptor.set(new))
 }
 
-pub(crate) fn destroy(descriptor: usize) -> Answer {
-    // Ignore descriptors that the phantom did not create.
-    DESCRIPTORS.remove(descriptor).ok();
-    Ok(())
+pub(crate) fn destroy(descriptor: usize) -> c_int {
+    match cudnn() {
+        Ok(own) if DESCRIPTORS.remove(descriptor).is_err() => {
+            PLANS.remove(descriptor).ok();
+            own.destroy(descriptor)
+        }
+        _ => {
+            // Ignore descriptors that the phantom did not create.
+            DESCRIPTORS.remove(descriptor).ok();
+            0
+        }
+    }
 }
 
-pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8) -> Answer {
+/// The program's own cuDNN, if it keeps this descriptor.
+fn keeper(descriptor: usize) -> Option<&'static Own> {
+    cudnn().ok().filter(|_| !DESCRIPTORS.lock().contains_key(&descriptor))
+}
+
+pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8) -> c_int {
+    let Some(own) = keeper(descriptor) else {
+        return finish(Library::Cudnn, keep(descriptor, name, kind, count, elements));
+    };
+    // A device takes the place of the handle, which has none.
+    let set_device = |name| {
+        let device = own.device().to_ne_bytes();
+        own.set(descriptor, name, DESCRIPTOR, 1, device.as_ptr())
+    };
+    match name {
+        GRAPH_HANDLE => return 0,
+        PLAN_HANDLE => return set_device(PLAN_DEVICE),
+        PLAN_CONFIGURATION if count == 1 && kind == DESCRIPTOR && !elements.is_null() => {
+            // SAFETY: the caller passes one descriptor.
+            let configuration = unsafe { elements.cast::<usize>().read_unaligned() };
+            PLANS.with(descriptor, |plan| plan.configuration = configuration).ok();
+        }
+        _ => {}
+    }
+    let status = own.set(descriptor, name, kind, count, elements);
+    match name {
+        HEURISTIC_GRAPH if status == 0 => set_device(HEURISTIC_DEVICE),
+        ENGINE_GRAPH if status == 0 => set_device(ENGINE_DEVICE),
+        _ => status,
+    }
+}
+
+fn keep(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8) -> Answer {
     let length = usize::try_from(count).map_err(|_| Refusal::InvalidValue)? * element_size(kind);
     if elements.is_null() && length > 0 {
         return Err(Refusal::InvalidValue);
@@ -58,6 +143,32 @@ pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, eleme
         unsafe { std::ptr::copy_nonoverlapping(elements, bytes.as_mut_ptr(), length) };
     }
     DESCRIPTORS.with(descriptor, |attributes| attributes.insert(name, (count, bytes))).map(drop)
+}
+
+pub(crate) fn finalize(descriptor: usize) -> c_int {
+    let Some(own) = keeper(descriptor) else { return 0 };
+    let Ok(plan) = PLANS.with(descriptor, |plan| *plan) else { return own.finalize(descriptor) };
+    match workspace(own, plan.configuration) {
+        Some(bytes) => {
+            PLANS.with(descriptor, |plan| plan.workspace = Some(bytes)).ok();
+            0
+        }
+        None => own.finalize(descriptor),
+    }
+}
+
+/// Bytes of the workspace of a configuration.
+fn workspace(own: &Own, configuration: usize) -> Option<i64> {
+    let (mut bytes, mut count) = (0i64, 0);
+    let status = own.get(
+        configuration,
+        WORKSPACE_OF_CONFIGURATION,
+        INTEGER,
+        1,
+        &raw mut count,
+        (&raw mut bytes).cast(),
+    );
+    (configuration != 0 && status == 0 && count == 1).then_some(bytes)
 }
 
 /// Visits the bytes of each attribute of a descriptor.
@@ -71,6 +182,39 @@ pub(crate) fn get(
     kind: c_int,
     wanted: i64,
     count: Out<i64>,
+    elements: *mut u8,
+) -> c_int {
+    let Some(own) = keeper(descriptor) else {
+        if let (PLAN_WORKSPACE, Err(left_out)) = (name, cudnn()) {
+            machine().notice(Noticed::LeftOut, left_out);
+        }
+        return finish(Library::Cudnn, kept(descriptor, name, kind, wanted, &count, elements));
+    };
+    if name == PLAN_WORKSPACE {
+        own.notice_model();
+    }
+    if let Ok(Some(bytes)) = PLANS.with(descriptor, |plan| plan.workspace) {
+        if name == PLAN_WORKSPACE && wanted > 0 && !elements.is_null() {
+            count.set_if_wanted(1);
+            // SAFETY: the caller has room for `wanted` integers.
+            unsafe { elements.cast::<i64>().write_unaligned(bytes) };
+            return 0;
+        }
+        let status = own.finalize(descriptor);
+        if status != 0 {
+            return status;
+        }
+        PLANS.with(descriptor, |plan| plan.workspace = None).ok();
+    }
+    own.get(descriptor, name, kind, wanted, count.pointer(), elements)
+}
+
+fn kept(
+    descriptor: usize,
+    name: c_int,
+    kind: c_int,
+    wanted: i64,
+    count: &Out<i64>,
     elements: *mut u8,
 ) -> Answer {
     let value = match DESCRIPTORS.with(descriptor, |attributes| attributes.get(&name).cloned())? {

@@ -1,9 +1,9 @@
-//! cuDNN: descriptors return the values that were set, one algorithm does everything, and no call needs a workspace.
-//!
-//! cuDNN's choice of algorithm and its workspace size differ between GPUs and are not published, so workspaces count 0 bytes.
+//! cuDNN. The program's own library answers about graphs of operations (`own`, `backend`). The functions with a handle need a GPU: their
+//! descriptors return the values that were set, and one algorithm does everything.
 
 pub(crate) mod backend;
 pub(crate) mod descriptors;
+mod own;
 pub(crate) mod rnn;
 
 use std::ffi::c_int;
@@ -32,8 +32,10 @@ pub(crate) fn stream(_handle: usize, stream: Out<usize>) -> Answer {
 }
 
 pub(crate) fn last_error(message: Out<u8>, length: usize) {
+    let own = own::cudnn().map_or_else(|_| String::new(), own::Own::last_error);
+    let text = if own.is_empty() { "refused by the phantom GPU" } else { &own };
     // A caller without a buffer gets no message.
-    let _ = message.set_text("refused by the phantom GPU", length);
+    let _ = message.set_text(text, length);
 }
 
 /// Bytes for random number states: 48 for each thread that the device can hold.

@@ -4,7 +4,9 @@ use std::ffi::c_int;
 
 use super::descriptors::{TENSORS, Tensor};
 use crate::handles::Objects;
+use crate::machine::machine;
 use crate::out::Out;
+use crate::state::Noticed;
 use crate::status::{Answer, Refusal};
 
 /// The arguments of `cudnnSetRNNDescriptor_v8`.
@@ -155,6 +157,7 @@ pub(crate) fn temporary_sizes(
     /// `CUDNN_FWD_MODE_TRAINING`.
     const TRAINING: c_int = 1;
     let rnn = Rnn::of(descriptor)?;
+    machine().notice(Noticed::Modeled, "cudnnGetRNNTempSpaceSizes");
     let (length, batch) = DATA.with(data, |data| *data)?;
     let layer = length * batch * rnn.hidden_size * (rnn.gate_matrices() / 2 + 1) * element_size(rnn.kind);
     work.set_if_wanted(layer * rnn.directions);

@@ -27,7 +27,7 @@ macro_rules! calls {
 
         pub(super) static ROWS: &[super::Row] = &[
             $($(row!($answer),)*)? $($(row!($value),)*)? $($(row!($create),)*)? $($(row!($zero),)*)? $($(row!($zeros),)*)?
-            $($($(row!($launch),)*)*)? $($(row!($succeed),)*)? $($(row!($refuse),)*)?
+            $($($(row!($launch),)*)*)? $($(row!($succeed),)*)? $($(row!($refuse, true),)*)?
         ];
     };
 }
@@ -44,7 +44,15 @@ macro_rules! call {
 /// The entry of a function in its table.
 macro_rules! row {
     ($name:ident) => {
-        super::Row { name: stringify!($name), library: LIBRARY, function: $name as *const () }
+        row!($name, false)
+    };
+    ($name:ident, $is_refused:expr) => {
+        super::Row {
+            name: stringify!($name),
+            library: LIBRARY,
+            is_refused: $is_refused,
+            function: $name as *const (),
+        }
     };
 }
 
@@ -90,14 +98,14 @@ macro_rules! zero_call {
     ($name:ident($type:ty; $($before:ident)*)) => {
         call!($name($($before: usize,)* out: $crate::out::Out<$type>) -> std::ffi::c_int {
             let _ = ($($before,)*);
-            $crate::calls::finish(LIBRARY, out.set(0))
+            $crate::calls::zero(LIBRARY, stringify!($name), out.set(0))
         });
     };
     ($name:ident($($before:ident)*)) => {
         call!($name($($before: usize,)* first: $crate::out::Out<usize>, second: $crate::out::Out<usize>)
             -> std::ffi::c_int {
             let _ = ($($before,)*);
-            $crate::calls::finish(LIBRARY, first.set(0).and_then(|()| second.set(0)))
+            $crate::calls::zero(LIBRARY, stringify!($name), first.set(0).and_then(|()| second.set(0)))
         });
     };
 }

@@ -4,8 +4,10 @@ use std::ffi::{c_char, c_int};
 
 use crate::dnn::{self, backend, descriptors, rnn};
 use crate::launches;
+use crate::machine::machine;
 use crate::memory::accesses;
 use crate::out::Out;
+use crate::state::Noticed;
 use crate::status::Answer;
 use crate::texts;
 use crate::version;
@@ -16,13 +18,7 @@ calls! {
         cudnnSetStream(handle: usize, stream: usize) = launches::set_library_stream;
         cudnnGetProperty(which: c_int, value: Out<c_int>) = dnn::property;
         cudnnGetStream(handle: usize, stream: Out<usize>) = dnn::stream;
-        cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) = backend::create;
-        cudnnBackendDestroyDescriptor(descriptor: usize) = backend::destroy;
-        cudnnBackendSetAttribute(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8)
-            = backend::set;
         cudnnBackendExecute(handle: usize, plan: usize, variant: usize) = execute;
-        cudnnBackendGetAttribute(descriptor: usize, name: c_int, kind: c_int, wanted: i64, count: Out<i64>,
-            elements: *mut u8) = backend::get;
         cudnnSetTensorNdDescriptor(descriptor: usize, kind: c_int, dimensions: c_int, sizes: *const c_int,
             strides: *const c_int) = descriptors::set_tensor;
         cudnnGetTensorNdDescriptor(descriptor: usize, wanted: c_int, kind: Out<c_int>, dimensions: Out<c_int>,
@@ -46,6 +42,13 @@ calls! {
         cudnnDestroyDropoutDescriptor(descriptor: usize) = destroy;
         cudnnDestroyRNNDescriptor(descriptor: usize) = destroy;
         cudnnDropoutGetStatesSize(handle: usize, size: Out<usize>) = dnn::dropout_states;
+        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(handle: usize, mode: c_int, operations: c_int, x: usize,
+            z: usize, y: usize, scale: usize, activation: usize, size: Out<usize>) = batch_norm_forward;
+        cudnnGetBatchNormalizationBackwardExWorkspaceSize(handle: usize, mode: c_int, operations: c_int, x: usize,
+            y: usize, dy: usize, dz: usize, dx: usize, scale: usize, activation: usize, size: Out<usize>)
+            = batch_norm_backward;
+        cudnnGetBatchNormalizationTrainingExReserveSpaceSize(handle: usize, mode: c_int, operations: c_int,
+            activation: usize, x: usize, size: Out<usize>) = batch_norm_reserve;
         cudnnGetConvolutionForwardAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize, wanted: c_int,
             found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
         cudnnGetConvolutionBackwardDataAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize,
@@ -61,6 +64,13 @@ calls! {
             = dnn::found_algorithm;
     }
     value {
+        cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) -> c_int = backend::create;
+        cudnnBackendDestroyDescriptor(descriptor: usize) -> c_int = backend::destroy;
+        cudnnBackendSetAttribute(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8) -> c_int
+            = backend::set;
+        cudnnBackendGetAttribute(descriptor: usize, name: c_int, kind: c_int, wanted: i64, count: Out<i64>,
+            elements: *mut u8) -> c_int = backend::get;
+        cudnnBackendFinalize(descriptor: usize) -> c_int = backend::finalize;
         cudnnGetVersion() -> usize = version::cudnn;
         cudnnGetCudartVersion() -> usize = version::cudnn_runtime;
         cudnnGetErrorString(status: c_int) -> *const c_char = texts::status_string;
@@ -73,9 +83,6 @@ calls! {
         cudnnCreateTensorDescriptor
     }
     zero {
-        cudnnGetBatchNormalizationBackwardExWorkspaceSize[10: usize]
-        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize[8: usize]
-        cudnnGetBatchNormalizationTrainingExReserveSpaceSize[5: usize]
         cudnnGetCTCLossWorkspaceSize[8: usize] cudnnGetCTCLossWorkspaceSize_v8[5: usize]
         cudnnGetConvolutionBackwardDataWorkspaceSize[6: usize]
         cudnnGetConvolutionBackwardFilterWorkspaceSize[6: usize] cudnnGetConvolutionForwardWorkspaceSize[6: usize]
@@ -98,7 +105,7 @@ calls! {
         [_ _ _ p p p p _ p _ p _ p _ p _ p _ p p p p p p _ p _ p] cudnnBatchNormalizationBackwardEx;
     }
     succeed {
-        cudnnBackendFinalize cudnnBackendInitialize cudnnDestroy cudnnDestroyActivationDescriptor
+        cudnnBackendInitialize cudnnDestroy cudnnDestroyActivationDescriptor
         cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor
         cudnnDestroyFilterDescriptor cudnnDestroyPoolingDescriptor cudnnDestroyRNNDataDescriptor
         cudnnDestroySpatialTransformerDescriptor cudnnDestroyTensorDescriptor
@@ -107,6 +114,58 @@ calls! {
         cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor
         cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor
     }
+}
+
+/// Only the kernels for channels-last tensors have a workspace; the others are those of the functions without `Ex`, which have none.
+fn batch_norm(mode: c_int, name: &'static str, size: &Out<usize>) -> Answer {
+    const PERSISTENT: c_int = 2;
+    if mode == PERSISTENT {
+        machine().notice(Noticed::LeftOut, name);
+    }
+    size.set(0)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
+fn batch_norm_forward(
+    _handle: usize,
+    mode: c_int,
+    _operations: c_int,
+    _x: usize,
+    _z: usize,
+    _y: usize,
+    _scale: usize,
+    _activation: usize,
+    size: Out<usize>,
+) -> Answer {
+    batch_norm(mode, "cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", &size)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
+fn batch_norm_backward(
+    _handle: usize,
+    mode: c_int,
+    _operations: c_int,
+    _x: usize,
+    _y: usize,
+    _dy: usize,
+    _dz: usize,
+    _dx: usize,
+    _scale: usize,
+    _activation: usize,
+    size: Out<usize>,
+) -> Answer {
+    batch_norm(mode, "cudnnGetBatchNormalizationBackwardExWorkspaceSize", &size)
+}
+
+fn batch_norm_reserve(
+    _handle: usize,
+    mode: c_int,
+    _operations: c_int,
+    _activation: usize,
+    _x: usize,
+    size: Out<usize>,
+) -> Answer {
+    batch_norm(mode, "cudnnGetBatchNormalizationTrainingExReserveSpaceSize", &size)
 }
 
 /// `cudnnBackendExecute`: a variant has the addresses of all tensors and of the workspace.

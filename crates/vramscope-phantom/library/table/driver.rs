@@ -7,6 +7,7 @@ use super::entry_points;
 use crate::memory::virtual_memory::{self, AllocationProperties};
 use crate::memory::{self, async_pool, copies, graph_pool, host};
 use crate::out::Out;
+use crate::status::Answer;
 use crate::{device, graphs, kernels, streams, texts, threads};
 
 calls! {
@@ -48,6 +49,7 @@ calls! {
         cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) = device::stream_priorities;
         cuCtxGetLimit(value: Out<usize>, which: c_int) = device::limit;
         cuCtxSynchronize() = streams::synchronize;
+        cuCtxSynchronize_v2(context: usize) = synchronize_context;
 
         cuMemAlloc_v2(address: Out<u64>, size: usize) = memory::driver_malloc;
         cuMemAllocManaged(address: Out<u64>, size: usize, flags: u32) = memory::malloc_managed;
@@ -101,6 +103,7 @@ calls! {
 
         cuStreamCreate(stream: Out<usize>, flags: u32) = streams::create_with_flags;
         cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: c_int) = streams::create_with_priority;
+        cuStreamDestroy(stream: usize) = streams::destroy;
         cuStreamDestroy_v2(stream: usize) = streams::destroy;
         cuStreamGetPriority(stream: usize, priority: Out<c_int>) = streams::priority;
         cuStreamGetFlags(stream: usize, flags: Out<u32>) = streams::flags;
@@ -111,10 +114,13 @@ calls! {
         cuStreamAddCallback(stream: usize, function: extern "C" fn(usize, c_int, *mut c_void), data: *mut c_void,
             flags: u32) = streams::callback;
         cuEventCreate(event: Out<usize>, flags: u32) = streams::create_event_with_flags;
+        cuEventDestroy(event: usize) = streams::destroy_event;
         cuEventDestroy_v2(event: usize) = streams::destroy_event;
         cuEventRecord(event: usize, stream: usize) = streams::record;
+        cuEventRecordWithFlags(event: usize, stream: usize, flags: u32) = streams::record_with_flags;
         cuEventQuery(event: usize) = streams::query_event;
         cuEventSynchronize(event: usize) = streams::synchronize_event;
+        cuEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cuStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
         cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) = graphs::exchange_capture_mode;
@@ -157,6 +163,7 @@ calls! {
         cuModuleLoadDataEx(module: Out<usize>, image: usize) = kernels::load_module;
         cuModuleLoadFatBinary(module: Out<usize>, image: usize) = kernels::load_module;
         cuLibraryLoadData(library: Out<usize>, image: usize) = kernels::load_module;
+        cuLibraryLoadFromFile(library: Out<usize>, path: *const c_char) = kernels::load_module_file;
         cuModuleGetFunction(function: Out<usize>, module: usize, name: *const c_char) = kernels::function_of;
         cuLibraryGetKernel(function: Out<usize>, library: usize, name: *const c_char) = kernels::function_of;
         cuKernelGetFunction(function: Out<usize>, kernel: usize) = kernels::kernel;
@@ -168,17 +175,19 @@ calls! {
             shared: usize) = kernels::occupancy;
         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<c_int>, function: usize, block_size: c_int,
             shared: usize, flags: u32) = kernels::occupancy_with_flags;
+        cuOccupancyMaxPotentialClusterSize(blocks: Out<c_int>) = kernels::largest_cluster;
         cuOccupancyMaxPotentialBlockSize(grid: Out<c_int>, block: Out<c_int>) = kernels::best_block_size;
     }
     create {
         cuGraphCreate
     }
     zero {
-        cuLinkCreate_v2[4: usize] cuLogsRegisterCallback[2: usize] cuOccupancyMaxActiveClusters[0: i32]
+        cuCtxGetFlags[0: u32] cuLinkCreate[4: usize] cuLinkCreate_v2[4: usize] cuLogsRegisterCallback[2: usize] cuOccupancyMaxActiveClusters[0: i32]
     }
     succeed {
-        cuCtxDestroy_v2 cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxReset_v2
-        cuFuncSetAttribute cuFuncSetCacheConfig cuLibraryUnload cuLinkAddData_v2 cuLinkDestroy
+        cuCtxDestroy cuCtxDestroy_v2 cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxReset_v2
+        cuFuncLoad cuFuncSetAttribute cuFuncSetCacheConfig cuKernelSetAttribute cuLibraryUnload cuLinkAddData cuLinkAddData_v2
+        cuLinkDestroy
         cuLogsUnregisterCallback cuMemPoolSetAccess cuMemPrefetchAsync cuModuleUnload cuProfilerStart cuProfilerStop
         cuStreamQuery cuStreamWaitValue32 cuStreamWaitValue32_v2 cuStreamWriteValue32 cuStreamWriteValue32_v2
         cuTensorMapEncodeTiled cuCtxEnablePeerAccess cuCtxSetLimit
@@ -190,4 +199,9 @@ calls! {
         cuGreenCtxDestroy cuGreenCtxStreamCreate cuCtxFromGreenCtx cuDeviceGetDevResource cuDevSmResourceSplitByCount
         cuDevResourceGenerateDesc
     }
+}
+
+/// `cuCtxSynchronize_v2`: the device of every context is done.
+fn synchronize_context(_context: usize) -> Answer {
+    streams::synchronize()
 }

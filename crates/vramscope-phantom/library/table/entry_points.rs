@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::find;
+use crate::asks;
 use crate::machine::say;
+use crate::objects::is_nvidias;
 use crate::out::{Out, text};
 use crate::status::{Answer, Library, Refusal};
 use crate::unknown::stand_in;
@@ -12,14 +14,13 @@ use crate::unknown::stand_in;
 /// The function was found: `cudaDriverEntryPointQueryResult`, `CUdriverProcAddressQueryResult`.
 const FOUND: c_int = 0;
 
-/// The driver's function for a name. Programs omit the revision suffix, so this returns the newest revision.
+/// The driver's function for a name. Programs omit the revision suffix, so this returns the newest revision that the phantom implements.
 fn driver_function(name: &str) -> usize {
-    let newest = ["_v4", "_v3", "_v2", ""].into_iter().find_map(|revision| {
-        let row = find(&format!("{name}{revision}"))?;
-        (row.library == Library::Driver).then(|| row.address())
-    });
+    let revisions = ["_v4", "_v3", "_v2", ""].map(|revision| find(&format!("{name}{revision}")));
+    let rows = || revisions.iter().flatten().filter(|row| row.library == Library::Driver);
+    let newest = rows().find(|row| !row.is_refused).or_else(|| rows().next());
     // Callers may use the function without checking the status, so unknown names get a stand-in.
-    newest.unwrap_or_else(|| stand_in(name))
+    newest.map_or_else(|| stand_in(name), |row| row.address())
 }
 
 pub(super) fn driver_entry_point(
@@ -66,18 +67,19 @@ pub(super) fn proc_address_v1(
 
 /// `cuGetExportTable`: private tables through which NVIDIA's own runtime verifies the driver. The phantom has none.
 pub(super) fn export_table(table: Out<usize>, _id: usize) -> Answer {
-    say_that_a_runtime_is_linked_statically();
+    say_whose_runtime_fails();
     table.set_if_wanted(0);
     Err(Refusal::NotSupported)
 }
 
-/// Reports once that a program contains NVIDIA's runtime, statically linked.
-fn say_that_a_runtime_is_linked_statically() {
+/// Reports once that a library of the program contains NVIDIA's runtime. NVIDIA's own libraries do, too, but the phantom replaces them.
+fn say_whose_runtime_fails() {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
-        say(
-            "a library in this program statically links NVIDIA's runtime (CuPy's wheels do), which accepts only \
-             NVIDIA's driver: it cannot run on a phantom GPU",
-        );
+    let path = asks::caller().unwrap_or_default();
+    if !is_nvidias(&path) && !SAID.swap(true, Ordering::Relaxed) {
+        let name = if path.is_empty() { "a library" } else { &path };
+        say(&format!(
+            "{name} contains NVIDIA's runtime, which accepts only NVIDIA's driver: what it calls through this runtime fails"
+        ));
     }
 }

@@ -4,7 +4,8 @@
 //! - `answer`: a Rust function implements the call. Its refusal becomes the library's status code.
 //! - `value`: like `answer`, for calls that return a value instead of a status.
 //! - `create`: writes a new handle through the first argument.
-//! - `zero`: writes 0 through the argument with this index, counted from 0 and without floating-point arguments.
+//! - `zero`: writes 0 through the argument with this index, counted from 0 and without floating-point arguments. If the name is that of a
+//!   query for the size of a workspace, the user learns that it is left out.
 //! - `zeros`: writes 0 through that argument and the next one; both are sizes.
 //! - `launch`: counts a launch of device work, which is not executed. Before the names are their arguments, without floating-point ones: `p`
 //!   may refer to device memory, as an address or as a descriptor with addresses, and `_` does not.
@@ -20,6 +21,7 @@ mod calls_macro;
 mod blas;
 mod dnn;
 mod driver;
+mod driver_refused;
 mod entry_points;
 mod fft;
 mod file;
@@ -42,6 +44,8 @@ use crate::status::Library;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) library: Library,
+    /// Whether the call returns "not supported".
+    is_refused: bool,
     function: *const (),
 }
 
@@ -61,6 +65,7 @@ impl Row {
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     let tables = [
         driver::ROWS,
+        driver_refused::ROWS,
         runtime::ROWS,
         nvml::ROWS,
         blas::ROWS,

@@ -1,4 +1,4 @@
-//! cuSOLVER. Workspaces are not modelled: they count 0 bytes.
+//! cuSOLVER. Workspaces are left out: they count 0 bytes.
 
 use crate::launches;
 

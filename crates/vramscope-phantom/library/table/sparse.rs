@@ -1,4 +1,4 @@
-//! cuSPARSE. Workspaces are not modelled: they count 0 bytes.
+//! cuSPARSE. Workspaces are left out: they count 0 bytes.
 
 use std::ffi::c_char;
 

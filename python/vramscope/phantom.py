@@ -30,6 +30,7 @@ def run(
     steps_timeout: float | None = None,
     values: str = "zeros",
     routing: str | None = None,
+    cudnn: str | os.PathLike[str] | None = None,
     world_size: int | None = None,
     rank: int | None = None,
     record: str | os.PathLike[str] | None = None,
@@ -53,6 +54,7 @@ def run(
         values: The values that the program reads from memory that no kernel wrote: zeros, or random=SEED.
         routing: What choices by unknown values select: balanced, nothing or one. Small known values are then computed on the host. None: this
             is done in further runs, if the program reads computed values.
+        cudnn: Another cuDNN that tells the sizes of its workspaces, if the program's own is older than 9.8.
         world_size: The number of ranks, of which one runs and the others are simulated.
         rank: The rank that runs.
         record: The file of the recording: a pickle, or a log if its name ends in .vramscope.
@@ -83,6 +85,7 @@ def fit(
     steps_timeout: float | None = None,
     values: str = "zeros",
     routing: str | None = None,
+    cudnn: str | os.PathLike[str] | None = None,
     budget: int | str | None = None,
     vary: str | None = None,
     env: Mapping[str, str] | None = None,
@@ -96,13 +99,15 @@ def fit(
 
     Args:
         command: The program and its arguments, as `[sys.executable, "train.py"]`.
-        gpu: As for `vramscope.phantom.run`, and so are `memory`, `context`, `gpus`, `steps_timeout`, `values` and `routing`.
+        gpu: As for `vramscope.phantom.run`, and so are `memory`, `context`, `gpus`, `steps_timeout`, `values`, `routing` and
+            `cudnn`.
         memory: See `gpu`.
         context: See `gpu`.
         gpus: See `gpu`.
         steps_timeout: See `gpu`.
         values: See `gpu`.
         routing: See `gpu`.
+        cudnn: See `gpu`.
         budget: The device memory that the program may use, with its CUDA context. None: all of the GPU's.
         vary: A number in the program's arguments, as `batch=1..256`. The largest that fits is searched for `{batch}`.
         env: Environment variables of the program.

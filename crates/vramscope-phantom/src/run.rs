@@ -55,7 +55,7 @@ fn in_words(why: &io::Error) -> String {
 }
 
 /// Options of a machine.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PhantomOptions {
     /// Seed of random values. By default, a program reads zeros from a GPU.
@@ -66,12 +66,15 @@ pub struct PhantomOptions {
     pub pretend_ranks: bool,
     /// Discard the contents of copies of more than 64 KiB to a GPU. They read as zeros and take no host memory.
     pub no_contents: bool,
+    /// Another cuDNN that answers in the place of the program's own: the path of its `libcudnn_graph.so.9`, or of its folder.
+    pub cudnn: Option<PathBuf>,
 }
 
 /// A machine with phantom GPUs. Dropping it removes its files; running processes keep their GPUs.
 #[derive(Debug)]
 pub struct PhantomRun {
     folder: PrivateFolder,
+    cudnn: Option<PathBuf>,
 }
 
 impl PhantomRun {
@@ -93,12 +96,12 @@ impl PhantomRun {
         if folder.path().to_string_lossy().contains([' ', ':']) {
             return Err(PhantomError::FolderName(folder.path().to_owned()));
         }
-        let run = Self { folder };
-        run.fill(gpus, options).map_err(failed)?;
+        let run = Self { folder, cudnn: options.cudnn.clone() };
+        run.fill(gpus, &options).map_err(failed)?;
         Ok(run)
     }
 
-    fn fill(&self, gpus: &[PhantomGpu], options: PhantomOptions) -> io::Result<()> {
+    fn fill(&self, gpus: &[PhantomGpu], options: &PhantomOptions) -> io::Result<()> {
         let dir = self.folder.dir();
         dir.write_new(LIBRARY.as_ref(), DRIVER)?;
         dir.write_new("libnvidia-ml.so.1".as_ref(), NVML)?;
@@ -144,6 +147,8 @@ impl PhantomRun {
             ("LD_PRELOAD", with_first(&self.library(), "LD_PRELOAD")),
             ("LD_LIBRARY_PATH", with_first(self.folder(), "LD_LIBRARY_PATH")),
             ("TRITON_LIBCUDA_PATH", self.folder().into()),
+            // Without another cuDNN the variable is empty, so that one of the caller's environment has no effect.
+            ("VRAMSCOPE_PHANTOM_CUDNN", self.cudnn.clone().unwrap_or_default().into()),
         ]
     }
 

@@ -135,6 +135,7 @@ impl Attempt {
         };
         options.pretend_ranks = args.world_size.is_some();
         options.no_contents = args.no_contents;
+        options.cudnn = args.on.cudnn.as_ref().map(std::path::absolute).transpose()?;
         let run = PhantomRun::new(&vec![phantom; args.on.gpus.into()], options)?;
         let mut environment = extra.environment;
         let mut set = |variables: Vec<(&'static str, OsString)>| {

@@ -44,6 +44,9 @@ pub struct GpuRequest {
     /// element of a mask, or one place and all elements [default: in further runs, if the program reads computed values]
     #[cfg_attr(feature = "command", arg(long, value_name = "balanced|nothing|one", value_parser = routing_of))]
     pub routing: Option<Routing>,
+    /// Another cuDNN that tells the sizes of its workspaces, for programs whose own is older than 9.8: its libcudnn_graph.so.9, or the folder of that file
+    #[cfg_attr(feature = "command", arg(long, value_name = "PATH"))]
+    pub cudnn: Option<PathBuf>,
 }
 
 impl Default for GpuRequest {
@@ -56,6 +59,7 @@ impl Default for GpuRequest {
             steps_timeout: None,
             values: Values::Zeros,
             routing: None,
+            cudnn: None,
         }
     }
 }
@@ -74,6 +78,9 @@ impl GpuRequest {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if !(1..=MOST_GPUS).contains(&self.gpus) {
             bail!("{} GPUs: a run has 1 to {MOST_GPUS}", self.gpus);
+        }
+        if let Some(path) = self.cudnn.as_ref().filter(|path| !path.exists()) {
+            bail!("--cudnn: {} does not exist", path.display());
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ pub(crate) struct Own {
     model: Option<String>,
 }
 
-/// The cuDNN that answers. `Err` has what is left out because none does.
+/// Returns the cuDNN that answers, or a text about the workspaces that are left out.
 pub(crate) fn cudnn() -> Result<&'static Own, &'static str> {
     static FOUND: OnceLock<Result<Own, String>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref().map_err(String::as_str)

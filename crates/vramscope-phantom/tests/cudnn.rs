@@ -1,0 +1,201 @@
+//! C programs whose cuDNN is a small library: it prints what the phantom asks it.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::process::Command;
+
+use vramscope_phantom::{PhantomGpu, PhantomOptions, PhantomRun, Unanswered, UnansweredKind};
+
+/// `libcudnn_graph.so.9`: a descriptor is a pointer to its kind.
+const GRAPH: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+size_t cudnnGetVersion(void) { return VERSION; }
+int cudnnBackendCreateDescriptor(int kind, int **d) { *d = malloc(4); **d = kind; printf("create %d\n", kind); return 0; }
+int cudnnBackendDestroyDescriptor(int *d) { printf("destroy %d\n", *d); free(d); return 0; }
+int cudnnBackendFinalize(int *d) { printf("finalize %d\n", *d); return *d == 38 && REFUSES ? 2000 : 0; }
+int cudnnBackendSetAttribute(int *d, int name, int type, long count, const void *value) {
+    if (name == 2702) printf("device %.*s\n", (int)count, (const char *)value);
+    else printf("set %d: %d, kind %d\n", *d, name, type == 15 ? **(int *const *)value : -1);
+    return 0;
+}
+int cudnnBackendGetAttribute(int *d, int name, int type, long wanted, long *count, void *value) {
+    printf("get %d: %d\n", *d, name);
+    if (name == 303 && *d == 3) *(long *)value = 4242;
+    if (name == 402) *(long *)value = 77;
+    *count = 1;
+    return 0;
+}
+void cudnnGetLastErrorString(char *text, size_t length) { strncpy(text, "not this engine", length); }
+"#;
+
+/// What a program links: a convolution's graph, its heuristics, and a plan that it executes.
+const PROGRAM: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+int cudnnBackendCreateDescriptor(int, void **), cudnnBackendDestroyDescriptor(void *), cudnnBackendFinalize(void *);
+int cudnnBackendSetAttribute(void *, int, int, long, const void *);
+int cudnnBackendGetAttribute(void *, int, int, long, long *, void *);
+int cudnnBackendExecute(void *, void *, void *), cudnnCreate(void **);
+void cudnnGetLastErrorString(char *, size_t);
+static void *new(int kind) { void *d = 0; if (cudnnBackendCreateDescriptor(kind, &d)) exit(3); return d; }
+static void set(void *d, int name, int type, void *value) { if (cudnnBackendSetAttribute(d, name, type, 1, &value)) exit(4); }
+int main(int count, char **arguments) {
+    long found = 0, bytes = -1, uid = -1;
+    char text[100] = "";
+    void *handle = 0, *graph = new(15), *heuristics = new(4), *config = new(3), *plan = new(5), *variant = new(16);
+    cudnnCreate(&handle);
+    set(graph, 800, 0, handle);
+    cudnnBackendFinalize(graph);
+    set(heuristics, 201, 15, graph);
+    cudnnBackendFinalize(heuristics);
+    cudnnBackendGetAttribute(heuristics, 202, 15, 1, &found, &config);
+    set(plan, 400, 0, handle);
+    set(plan, 401, 15, config);
+    int status = cudnnBackendFinalize(plan);
+    cudnnBackendGetAttribute(plan, 402, 3, 1, &found, &bytes);
+    set(variant, 1003, 6, 0);
+    cudnnBackendFinalize(variant);
+    printf("%d, %ld bytes, executed: %d\n", status, bytes, cudnnBackendExecute(handle, plan, variant));
+    if (count > 1) {
+        cudnnBackendGetAttribute(plan, 403, 3, 1, &found, &uid);
+        cudnnBackendGetAttribute(plan, 402, 3, 1, &found, &bytes);
+        printf("%ld bytes\n", bytes);
+    }
+    cudnnGetLastErrorString(text, sizeof text);
+    printf("%s\n", text);
+    cudnnBackendDestroyDescriptor(variant);
+    cudnnBackendDestroyDescriptor(plan);
+}"#;
+
+fn cc(folder: &Path, arguments: &[&str]) {
+    let status = Command::new("cc").current_dir(folder).args(arguments).status().unwrap();
+    assert!(status.success(), "cc {arguments:?}");
+}
+
+/// Compiles the graph library of a version of cuDNN in a folder.
+fn graph_library(folder: &Path, version: u32, refuses: bool) {
+    std::fs::write(folder.join("graph.c"), GRAPH).unwrap();
+    let (version, refuses) = (format!("-DVERSION={version}"), format!("-DREFUSES={}", i32::from(refuses)));
+    cc(folder, &["-shared", "-fPIC", &version, &refuses, "-o", "libcudnn_graph.so.9", "graph.c"]);
+}
+
+/// Compiles the program in a folder, linked to a `libcudnn.so.9` there.
+fn program(folder: &Path) {
+    let functions = "BackendCreateDescriptor BackendDestroyDescriptor BackendFinalize BackendSetAttribute BackendGetAttribute
+        BackendExecute Create GetLastErrorString";
+    let functions =
+        functions.split_whitespace().map(|name| format!("int cudnn{name}(void) {{ return 0; }}\n"));
+    let library = functions.collect::<String>() + "long cudnnGetVersion(void) { return 90501; }\n";
+    std::fs::write(folder.join("library.c"), library).unwrap();
+    std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
+    cc(folder, &["-shared", "-fPIC", "-Wl,-soname,libcudnn.so.9", "-o", "libcudnn.so.9", "library.c"]);
+    cc(folder, &["-w", "-o", "program", "program.c", "-L.", "-l:libcudnn.so.9", "-Wl,-rpath,$ORIGIN"]);
+}
+
+/// Runs the program on a GPU; returns its output, and what the phantom left out or modeled.
+fn run(
+    folder: &Path,
+    capability: u32,
+    cudnn: Option<&Path>,
+    arguments: &[&str],
+) -> (String, Vec<Unanswered>) {
+    let gpu = PhantomGpu {
+        name: "NVIDIA \"Test\"".to_owned(),
+        total_bytes: 24 << 30,
+        context_bytes: 100 << 20,
+        compute_capability: capability,
+        multiprocessors: 108,
+        threads_per_multiprocessor: 2048,
+        blocks_per_multiprocessor: 32,
+        shared_per_multiprocessor_bytes: 164 << 10,
+        shared_per_block_bytes: 163 << 10,
+        l2_bytes: 40 << 20,
+        bus_bits: 5120,
+        is_integrated: false,
+        mig: None,
+    };
+    let mut options = PhantomOptions::default();
+    options.cudnn = cudnn.map(Path::to_owned);
+    let run = PhantomRun::new(&[gpu], options).unwrap();
+    let mut command = Command::new(folder.join("program"));
+    let output = command.args(arguments).envs(run.environment()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    (String::from_utf8(output.stdout).unwrap(), run.report().unwrap().unanswered)
+}
+
+const ASKED: &str = "set 4: 201, kind 15
+set 4: 204, kind 38
+finalize 4
+get 4: 202
+set 5: 407, kind 38
+set 5: 401, kind 3
+get 3: 303
+0, 4242 bytes, executed: 0
+";
+
+#[test]
+fn the_own_cudnn_answers_with_a_device_in_the_place_of_the_handle() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path());
+    graph_library(folder.path(), 90_800, false);
+    let (said, unanswered) = run(folder.path(), 80, None, &["more"]);
+    assert!(said.contains(ASKED), "{said}");
+    for property in [
+        "\"smVersion\":800",
+        "\"deviceVer\":800",
+        "\"multiProcessorCount\":108",
+        "\"totalGlobalMem\":25769803776",
+        "\"deviceName\":\"NVIDIA Test\"",
+        "\"maxSharedMemoryPerBlockOptin\":166912",
+    ] {
+        assert!(said.lines().any(|line| line.starts_with("device {") && line.contains(property)), "{said}");
+    }
+    // The handle of the graph has no successor, and a variant stays with the phantom.
+    assert!(!said.contains("800, kind") && !said.contains("create 16"), "{said}");
+    // Other attributes of a plan need the finalized plan.
+    assert!(
+        said.ends_with("finalize 5\nget 5: 403\nget 5: 402\n77 bytes\nnot this engine\ndestroy 5\n"),
+        "{said}"
+    );
+    assert_eq!(unanswered, []);
+}
+
+#[test]
+fn a_cudnn_that_does_not_answer_is_left_out_by_name() {
+    let cases = [
+        (80, Some((90_501, false)), "workspaces of cuDNN 9.5.1, older than 9.8.0"),
+        (100, Some((91_002, false)), "workspaces of cuDNN 9.10.2 at compute capability 10"),
+        (80, Some((92_800, true)), "workspaces of cuDNN 9.28.0, which refuses the GPU"),
+        (80, None, "workspaces of cuDNN: libcudnn_graph.so.9 does not load"),
+    ];
+    for (capability, library, left_out) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        program(folder.path());
+        if let Some((version, refuses)) = library {
+            graph_library(folder.path(), version, refuses);
+        }
+        let (said, unanswered) = run(folder.path(), capability, None, &[]);
+        assert!(
+            said.ends_with("0, 0 bytes, executed: 0\nrefused by the phantom GPU\n"),
+            "{left_out}: {said}"
+        );
+        let names: Vec<_> = unanswered.iter().map(|call| (&*call.name, call.calls, call.kind)).collect();
+        assert_eq!(names, [(left_out, 1, UnansweredKind::LeftOut)]);
+    }
+}
+
+#[test]
+fn another_cudnn_is_a_model() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    program(folder.path());
+    graph_library(folder.path(), 90_501, false);
+    graph_library(other.path(), 92_600, false);
+    for path in [other.path().to_owned(), other.path().join("libcudnn_graph.so.9")] {
+        let (said, unanswered) = run(folder.path(), 80, Some(&path), &[]);
+        assert!(said.contains(ASKED), "{said}");
+        let names: Vec<_> = unanswered.iter().map(|call| (&*call.name, call.calls, call.kind)).collect();
+        let model = "workspaces of cuDNN 9.5.1, by cuDNN 9.26.0";
+        assert_eq!(names, [(model, 1, UnansweredKind::Modeled)]);
+    }
+}

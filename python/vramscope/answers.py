@@ -1733,11 +1733,11 @@ class Tried(TypedDict):
 
 
 class UnansweredCall(TypedDict):
-    """A call that the phantom GPU does not know."""
+    """A call that the phantom GPU did not execute as a GPU would."""
 
     name: str
     calls: int
-    is_refused: bool
+    kind: str
 
 
 class UnexplainedOoms(TypedDict):

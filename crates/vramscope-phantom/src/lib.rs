@@ -7,6 +7,7 @@ mod state;
 
 pub use architecture::cubin_runs;
 pub use machine::{
-    AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, PhantomMig, ReadAt, Unanswered, UnansweredKind,
+    AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, PhantomMig, ReadAt, TimedAt, Unanswered,
+    UnansweredKind,
 };
 pub use run::{PhantomError, PhantomOptions, PhantomRun};

@@ -135,6 +135,15 @@ pub struct ReadAt {
     pub reads: u64,
 }
 
+/// A line of a Python program that measured the time of cuDNN's plans, to choose one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedAt {
+    /// The file, relative to the folder in which the program ran, and the line number. `the program` on threads without Python.
+    pub line: String,
+    /// The number of measurements.
+    pub plans: u64,
+}
+
 /// A place in a program that queried a GPU's total or free memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedAt {
@@ -159,6 +168,9 @@ pub struct MachineReport {
     /// Lines that queried a GPU's total or free memory (`cudaMemGetInfo`, NVML, PyTorch's `total_memory`), in the order of
     /// their first query. Queries by PyTorch's allocator are excluded. A program may size its work by the result.
     pub asked_memory_at: Vec<AskedAt>,
+    /// Lines that measured the time of cuDNN's plans, with the number of plans, in the order of their first measurement. The fastest one
+    /// on a real GPU is unknown ([`PhantomOptions::large_workspaces`](crate::PhantomOptions)).
+    pub timed_at: Vec<TimedAt>,
     /// Flags of Python interpreters (`isolated`, `no_site`, `ignore_environment`) that prevented them from importing
     /// `sitecustomize`.
     pub unrecorded: Vec<String>,
@@ -209,6 +221,7 @@ impl MachineReport {
             },
             unanswered: noticed.iter().filter_map(unanswered).collect(),
             read_at: of(&[Noticed::Read]).map(|(_, line, reads)| ReadAt { line, reads }).collect(),
+            timed_at: of(&[Noticed::Timed]).map(|(_, line, plans)| TimedAt { line, plans }).collect(),
             asked_memory_at: of(&[Noticed::AskedMemory])
                 .map(|(_, line, calls)| AskedAt { line, calls })
                 .collect(),

@@ -68,6 +68,9 @@ pub struct PhantomOptions {
     pub no_contents: bool,
     /// Another cuDNN that answers in the place of the program's own: the path of its `libcudnn_graph.so.9`, or of its folder.
     pub cudnn: Option<PathBuf>,
+    /// Where a program measures plans of cuDNN, the one with the largest workspace is the fastest. By default, it is the one with the
+    /// smallest.
+    pub large_workspaces: bool,
 }
 
 /// A machine with phantom GPUs. Dropping it removes its files; running processes keep their GPUs.
@@ -116,6 +119,9 @@ impl PhantomRun {
         }
         if options.no_contents {
             state.keep_no_contents();
+        }
+        if options.large_workspaces {
+            state.prefer_large_workspaces();
         }
         let bytes: Vec<u8> =
             words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();

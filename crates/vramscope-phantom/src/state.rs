@@ -139,6 +139,8 @@ pub(crate) enum Noticed {
     LeftOut,
     /// Memory of a library whose size follows from a model.
     Modeled,
+    /// A line of a Python program that measured the time of cuDNN's plans.
+    Timed,
 }
 
 /// The words, mapped by the library or read from the file.
@@ -204,6 +206,16 @@ impl<'a> State<'a> {
     /// Whether contents of copies to devices are kept.
     pub(crate) fn keeps_contents(&self) -> bool {
         self.0[HEADER + 5].load(Ordering::Relaxed) == 0
+    }
+
+    /// Lets the plan of cuDNN with the largest workspace be the fastest.
+    pub(crate) fn prefer_large_workspaces(&self) {
+        self.0[HEADER + 6].store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the plan of cuDNN with the largest workspace is the fastest, instead of the one with the smallest.
+    pub(crate) fn prefers_large_workspaces(&self) -> bool {
+        self.0[HEADER + 6].load(Ordering::Relaxed) != 0
     }
 
     /// Returns a fact about an existing device.
@@ -295,6 +307,7 @@ impl<'a> State<'a> {
                 6 => Noticed::UnknownParameters,
                 7 => Noticed::LeftOut,
                 8 => Noticed::Modeled,
+                9 => Noticed::Timed,
                 _ => return None,
             };
             Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))

@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use vramscope_phantom::{PhantomGpu, PhantomOptions, PhantomRun, Unanswered, UnansweredKind};
+use vramscope_phantom::{
+    MachineReport, PhantomGpu, PhantomOptions, PhantomRun, TimedAt, Unanswered, UnansweredKind,
+};
 
 /// `libcudnn_graph.so.9`: a descriptor is a pointer to its kind.
 const GRAPH: &str = r#"#include <stdio.h>
@@ -38,6 +40,7 @@ int cudnnBackendSetAttribute(void *, int, int, long, const void *);
 int cudnnBackendGetAttribute(void *, int, int, long, long *, void *);
 int cudnnBackendExecute(void *, void *, void *), cudnnCreate(void **);
 void cudnnGetLastErrorString(char *, size_t);
+int cudaEventCreate(void **), cudaEventRecord(void *, void *), cudaEventElapsedTime(float *, void *, void *);
 static void *new(int kind) { void *d = 0; if (cudnnBackendCreateDescriptor(kind, &d)) exit(3); return d; }
 static void set(void *d, int name, int type, void *value) { if (cudnnBackendSetAttribute(d, name, type, 1, &value)) exit(4); }
 int main(int count, char **arguments) {
@@ -57,7 +60,16 @@ int main(int count, char **arguments) {
     set(variant, 1003, 6, 0);
     cudnnBackendFinalize(variant);
     printf("%d, %ld bytes, executed: %d\n", status, bytes, cudnnBackendExecute(handle, plan, variant));
-    if (count > 1) {
+    if (count > 2) {
+        void *start = 0, *end = 0;
+        float milliseconds = 0;
+        cudaEventCreate(&start), cudaEventCreate(&end);
+        cudaEventRecord(start, 0);
+        cudnnBackendExecute(handle, plan, variant);
+        cudaEventRecord(end, 0);
+        cudaEventElapsedTime(&milliseconds, start, end);
+        printf("%.6f milliseconds\n", milliseconds);
+    } else if (count > 1) {
         cudnnBackendGetAttribute(plan, 403, 3, 1, &found, &uid);
         cudnnBackendGetAttribute(plan, 402, 3, 1, &found, &bytes);
         printf("%ld bytes\n", bytes);
@@ -82,10 +94,10 @@ fn graph_library(folder: &Path, version: u32, refuses: bool) {
 
 /// Compiles the program in a folder, linked to a `libcudnn.so.9` there.
 fn program(folder: &Path) {
-    let functions = "BackendCreateDescriptor BackendDestroyDescriptor BackendFinalize BackendSetAttribute BackendGetAttribute
-        BackendExecute Create GetLastErrorString";
-    let functions =
-        functions.split_whitespace().map(|name| format!("int cudnn{name}(void) {{ return 0; }}\n"));
+    let functions = "cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor cudnnBackendFinalize
+        cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendExecute cudnnCreate cudnnGetLastErrorString
+        cudaEventCreate cudaEventRecord cudaEventElapsedTime";
+    let functions = functions.split_whitespace().map(|name| format!("int {name}(void) {{ return 0; }}\n"));
     let library = functions.collect::<String>() + "long cudnnGetVersion(void) { return 90501; }\n";
     std::fs::write(folder.join("library.c"), library).unwrap();
     std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
@@ -94,12 +106,19 @@ fn program(folder: &Path) {
 }
 
 /// Runs the program on a GPU; returns its output, and what the phantom left out or modeled.
-fn run(
+fn run(folder: &Path, capability: u32, cudnn: Option<&Path>) -> (String, Vec<Unanswered>) {
+    let mut options = PhantomOptions::default();
+    options.cudnn = cudnn.map(Path::to_owned);
+    let (said, report) = run_with(folder, capability, options, &[]);
+    (said, report.unanswered)
+}
+
+fn run_with(
     folder: &Path,
     capability: u32,
-    cudnn: Option<&Path>,
+    options: PhantomOptions,
     arguments: &[&str],
-) -> (String, Vec<Unanswered>) {
+) -> (String, MachineReport) {
     let gpu = PhantomGpu {
         name: "NVIDIA \"Test\"".to_owned(),
         total_bytes: 24 << 30,
@@ -115,13 +134,11 @@ fn run(
         is_integrated: false,
         mig: None,
     };
-    let mut options = PhantomOptions::default();
-    options.cudnn = cudnn.map(Path::to_owned);
     let run = PhantomRun::new(&[gpu], options).unwrap();
     let mut command = Command::new(folder.join("program"));
     let output = command.args(arguments).envs(run.environment()).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    (String::from_utf8(output.stdout).unwrap(), run.report().unwrap().unanswered)
+    (String::from_utf8(output.stdout).unwrap(), run.report().unwrap())
 }
 
 const ASKED: &str = "set 4: 201, kind 15
@@ -139,7 +156,7 @@ fn the_own_cudnn_answers_with_a_device_in_the_place_of_the_handle() {
     let folder = tempfile::tempdir().unwrap();
     program(folder.path());
     graph_library(folder.path(), 90_800, false);
-    let (said, unanswered) = run(folder.path(), 80, None, &["more"]);
+    let (said, report) = run_with(folder.path(), 80, PhantomOptions::default(), &["more"]);
     assert!(said.contains(ASKED), "{said}");
     for property in [
         "\"smVersion\":800",
@@ -158,7 +175,7 @@ fn the_own_cudnn_answers_with_a_device_in_the_place_of_the_handle() {
         said.ends_with("finalize 5\nget 5: 403\nget 5: 402\n77 bytes\nnot this engine\ndestroy 5\n"),
         "{said}"
     );
-    assert_eq!(unanswered, []);
+    assert_eq!(report.unanswered, []);
 }
 
 #[test]
@@ -175,7 +192,7 @@ fn a_cudnn_that_does_not_answer_is_left_out_by_name() {
         if let Some((version, refuses)) = library {
             graph_library(folder.path(), version, refuses);
         }
-        let (said, unanswered) = run(folder.path(), capability, None, &[]);
+        let (said, unanswered) = run(folder.path(), capability, None);
         assert!(
             said.ends_with("0, 0 bytes, executed: 0\nrefused by the phantom GPU\n"),
             "{left_out}: {said}"
@@ -192,10 +209,25 @@ fn another_cudnn_is_a_model() {
     graph_library(folder.path(), 90_501, false);
     graph_library(other.path(), 92_600, false);
     for path in [other.path().to_owned(), other.path().join("libcudnn_graph.so.9")] {
-        let (said, unanswered) = run(folder.path(), 80, Some(&path), &[]);
+        let (said, unanswered) = run(folder.path(), 80, Some(&path));
         assert!(said.contains(ASKED), "{said}");
         let names: Vec<_> = unanswered.iter().map(|call| (&*call.name, call.calls, call.kind)).collect();
         let model = "workspaces of cuDNN 9.5.1, by cuDNN 9.26.0";
         assert_eq!(names, [(model, 1, UnansweredKind::Modeled)]);
+    }
+}
+
+/// A program that measures plans chooses the fastest. On a phantom GPU, that is the one with the smallest workspace, or with the largest.
+#[test]
+fn the_time_of_plans_follows_from_their_workspaces() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path());
+    graph_library(folder.path(), 92_600, false);
+    for (large_workspaces, expected) in [(false, "\n0.004243 milliseconds"), (true, "\n17179.8")] {
+        let mut options = PhantomOptions::default();
+        options.large_workspaces = large_workspaces;
+        let (said, report) = run_with(folder.path(), 80, options, &["measure", "time"]);
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(report.timed_at, [TimedAt { line: "the program".to_owned(), plans: 1 }]);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::own::{Own, cudnn};
 use crate::calls::finish;
@@ -148,7 +149,7 @@ fn keep(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *cons
 pub(crate) fn finalize(descriptor: usize) -> c_int {
     let Some(own) = keeper(descriptor) else { return 0 };
     let Ok(plan) = PLANS.with(descriptor, |plan| *plan) else { return own.finalize(descriptor) };
-    match workspace(own, plan.configuration) {
+    match number(own, plan.configuration, WORKSPACE_OF_CONFIGURATION) {
         Some(bytes) => {
             PLANS.with(descriptor, |plan| plan.workspace = Some(bytes)).ok();
             0
@@ -157,18 +158,34 @@ pub(crate) fn finalize(descriptor: usize) -> c_int {
     }
 }
 
-/// Bytes of the workspace of a configuration.
-fn workspace(own: &Own, configuration: usize) -> Option<i64> {
-    let (mut bytes, mut count) = (0i64, 0);
-    let status = own.get(
-        configuration,
-        WORKSPACE_OF_CONFIGURATION,
-        INTEGER,
-        1,
-        &raw mut count,
-        (&raw mut bytes).cast(),
-    );
-    (configuration != 0 && status == 0 && count == 1).then_some(bytes)
+/// An attribute of a descriptor that is one integer.
+fn number(own: &Own, descriptor: usize, name: c_int) -> Option<i64> {
+    let (mut value, mut count) = (0i64, 0);
+    let status = own.get(descriptor, name, INTEGER, 1, &raw mut count, (&raw mut value).cast());
+    (descriptor != 0 && status == 0 && count == 1).then_some(value)
+}
+
+/// The modeled time of all executed plans, in nanoseconds.
+static PLAN_TIME: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the modeled time of all plans that this process executed, in nanoseconds.
+pub(crate) fn plan_time() -> u64 {
+    PLAN_TIME.load(Ordering::Relaxed)
+}
+
+/// Counts the time of a plan. Which one is the fastest is unknown: it is the one with the smallest workspace, or with the largest.
+pub(crate) fn executed(plan: usize) {
+    /// Longer than a nanosecond for each byte of a workspace.
+    const LONGEST: u64 = 1 << 34;
+    let Some(own) = keeper(plan) else { return };
+    let bytes = match PLANS.with(plan, |plan| plan.workspace) {
+        Ok(Some(bytes)) => bytes,
+        _ => number(own, plan, PLAN_WORKSPACE).unwrap_or(0),
+    };
+    let bytes = u64::try_from(bytes).unwrap_or(0);
+    let is_largest_fastest = machine().state.prefers_large_workspaces();
+    let time = if is_largest_fastest { LONGEST.saturating_sub(bytes) } else { bytes };
+    PLAN_TIME.fetch_add(time + 1, Ordering::Relaxed);
 }
 
 /// Visits the bytes of each attribute of a descriptor.

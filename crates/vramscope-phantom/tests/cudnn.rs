@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use vramscope_phantom::{
@@ -14,6 +14,7 @@ const GRAPH: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 size_t cudnnGetVersion(void) { return VERSION; }
+size_t cudnnGetCudartVersion(void) { return 99000; }
 int cudnnBackendCreateDescriptor(int kind, int **d) { *d = malloc(4); **d = kind; printf("create %d\n", kind); return 0; }
 int cudnnBackendDestroyDescriptor(int *d) { printf("destroy %d\n", *d); free(d); return 0; }
 int cudnnBackendFinalize(int *d) { printf("finalize %d\n", *d); return *d == 38 && REFUSES ? 2000 : 0; }
@@ -85,11 +86,34 @@ fn cc(folder: &Path, arguments: &[&str]) {
     assert!(status.success(), "cc {arguments:?}");
 }
 
+/// A folder of NVIDIA's wheels, and that of cuDNN in it.
+fn wheels() -> (tempfile::TempDir, PathBuf) {
+    let wheels = tempfile::tempdir().unwrap();
+    let folder = wheels.path().join("cudnn/lib");
+    std::fs::create_dir_all(&folder).unwrap();
+    (wheels, folder)
+}
+
 /// Compiles the graph library of a version of cuDNN in a folder.
 fn graph_library(folder: &Path, version: u32, refuses: bool) {
     std::fs::write(folder.join("graph.c"), GRAPH).unwrap();
     let (version, refuses) = (format!("-DVERSION={version}"), format!("-DREFUSES={}", i32::from(refuses)));
     cc(folder, &["-shared", "-fPIC", &version, &refuses, "-o", "libcudnn_graph.so.9", "graph.c"]);
+    // cuDNN loads this library.
+    let blas = folder.join("../../cublas/lib");
+    std::fs::create_dir_all(&blas).unwrap();
+    cc(
+        folder,
+        &[
+            "-shared",
+            "-fPIC",
+            "-DVERSION=0",
+            "-DREFUSES=0",
+            "-o",
+            "../../cublas/lib/libcublasLt.so.99",
+            "graph.c",
+        ],
+    );
 }
 
 /// Compiles the program in a folder, linked to a `libcudnn.so.9` there.
@@ -153,10 +177,10 @@ get 3: 303
 
 #[test]
 fn the_own_cudnn_answers_with_a_device_in_the_place_of_the_handle() {
-    let folder = tempfile::tempdir().unwrap();
-    program(folder.path());
-    graph_library(folder.path(), 90_800, false);
-    let (said, report) = run_with(folder.path(), 80, PhantomOptions::default(), &["more"]);
+    let (_kept, folder) = wheels();
+    program(&folder);
+    graph_library(&folder, 90_800, false);
+    let (said, report) = run_with(&folder, 80, PhantomOptions::default(), &["more"]);
     assert!(said.contains(ASKED), "{said}");
     for property in [
         "\"smVersion\":800",
@@ -182,17 +206,17 @@ fn the_own_cudnn_answers_with_a_device_in_the_place_of_the_handle() {
 fn a_cudnn_that_does_not_answer_is_left_out_by_name() {
     let cases = [
         (80, Some((90_501, false)), "workspaces of cuDNN 9.5.1, older than 9.8.0"),
-        (100, Some((91_002, false)), "workspaces of cuDNN 9.10.2 at compute capability 10"),
+        (100, Some((91_002, false)), "workspaces of cuDNN 9.10.2 at compute capability 10.0"),
         (80, Some((92_800, true)), "workspaces of cuDNN 9.28.0, which refuses the GPU"),
         (80, None, "workspaces of cuDNN: libcudnn_graph.so.9 does not load"),
     ];
     for (capability, library, left_out) in cases {
-        let folder = tempfile::tempdir().unwrap();
-        program(folder.path());
+        let (_kept, folder) = wheels();
+        program(&folder);
         if let Some((version, refuses)) = library {
-            graph_library(folder.path(), version, refuses);
+            graph_library(&folder, version, refuses);
         }
-        let (said, unanswered) = run(folder.path(), capability, None);
+        let (said, unanswered) = run(&folder, capability, None);
         assert!(
             said.ends_with("0, 0 bytes, executed: 0\nrefused by the phantom GPU\n"),
             "{left_out}: {said}"
@@ -200,16 +224,22 @@ fn a_cudnn_that_does_not_answer_is_left_out_by_name() {
         let names: Vec<_> = unanswered.iter().map(|call| (&*call.name, call.calls, call.kind)).collect();
         assert_eq!(names, [(left_out, 1, UnansweredKind::LeftOut)]);
     }
+    let (kept, folder) = wheels();
+    program(&folder);
+    graph_library(&folder, 92_600, false);
+    std::fs::remove_dir_all(kept.path().join("cublas")).unwrap();
+    let (_, unanswered) = run(&folder, 80, None);
+    assert_eq!(unanswered[0].name, "workspaces of cuDNN 9.26.0, which needs libcublasLt.so.99");
 }
 
 #[test]
 fn another_cudnn_is_a_model() {
-    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    program(folder.path());
-    graph_library(folder.path(), 90_501, false);
-    graph_library(other.path(), 92_600, false);
-    for path in [other.path().to_owned(), other.path().join("libcudnn_graph.so.9")] {
-        let (said, unanswered) = run(folder.path(), 80, Some(&path));
+    let ((_kept, folder), (_also, other)) = (wheels(), wheels());
+    program(&folder);
+    graph_library(&folder, 90_501, false);
+    graph_library(&other, 92_600, false);
+    for path in [other.clone(), other.join("libcudnn_graph.so.9")] {
+        let (said, unanswered) = run(&folder, 80, Some(&path));
         assert!(said.contains(ASKED), "{said}");
         let names: Vec<_> = unanswered.iter().map(|call| (&*call.name, call.calls, call.kind)).collect();
         let model = "workspaces of cuDNN 9.5.1, by cuDNN 9.26.0";
@@ -220,13 +250,13 @@ fn another_cudnn_is_a_model() {
 /// A program that measures plans chooses the fastest. On a phantom GPU, that is the one with the smallest workspace, or with the largest.
 #[test]
 fn the_time_of_plans_follows_from_their_workspaces() {
-    let folder = tempfile::tempdir().unwrap();
-    program(folder.path());
-    graph_library(folder.path(), 92_600, false);
+    let (_kept, folder) = wheels();
+    program(&folder);
+    graph_library(&folder, 92_600, false);
     for (large_workspaces, expected) in [(false, "\n0.004243 milliseconds"), (true, "\n17179.8")] {
         let mut options = PhantomOptions::default();
         options.large_workspaces = large_workspaces;
-        let (said, report) = run_with(folder.path(), 80, options, &["measure", "time"]);
+        let (said, report) = run_with(&folder, 80, options, &["measure", "time"]);
         assert!(said.contains(expected), "{said}");
         assert_eq!(report.timed_at, [TimedAt { line: "the program".to_owned(), plans: 1 }]);
     }

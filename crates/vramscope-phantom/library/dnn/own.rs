@@ -21,7 +21,7 @@ const FILE: &str = "libcudnn_graph.so.9";
 /// The first version that makes a device from JSON.
 const FIRST: usize = 90_800;
 
-/// The first version that is known not to crash for compute capability 10: 9.8 and 9.10 do.
+/// The first version that does not crash for compute capability 10.0.
 const FIRST_FOR_10: usize = 91_100;
 
 /// `CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR`, `CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION` and `CUDNN_TYPE_CHAR`.
@@ -89,6 +89,11 @@ fn load(path: &Path, is_other: bool) -> Result<Own, String> {
         let version: extern "C" fn() -> usize = std::mem::transmute(function(c"cudnnGetVersion")?);
         let version = version();
         is_answering(version)?;
+        let runtime: extern "C" fn() -> usize = std::mem::transmute(function(c"cudnnGetCudartVersion")?);
+        let blas = format!("libcublasLt.so.{}", runtime() / 1000);
+        if !has_library(path, &blas) {
+            return Err(format!("workspaces of cuDNN {}, which needs {blas}", text(version)));
+        }
         let mut own = Own {
             create: std::mem::transmute::<*mut c_void, Create>(function(c"cudnnBackendCreateDescriptor")?),
             destroy: std::mem::transmute::<*mut c_void, OfDescriptor>(function(
@@ -113,14 +118,25 @@ fn load(path: &Path, is_other: bool) -> Result<Own, String> {
 
 /// Whether a version answers for the GPUs of this machine.
 fn is_answering(version: usize) -> Result<(), String> {
-    let is_10 = |device| machine().fact(device, Fact::ComputeCapability) / 10 == 10;
+    let is_10 = |device| machine().fact(device, Fact::ComputeCapability) == 100;
     if version < FIRST {
         return Err(format!("workspaces of cuDNN {}, older than {}", text(version), text(FIRST)));
     }
     if version < FIRST_FOR_10 && (0..machine().state.devices()).any(is_10) {
-        return Err(format!("workspaces of cuDNN {} at compute capability 10", text(version)));
+        return Err(format!("workspaces of cuDNN {} at compute capability 10.0", text(version)));
     }
     Ok(())
+}
+
+/// Loads a library by its name, from the usual folders or those of NVIDIA's wheels beside cuDNN. cuDNN ends the process if it is missing.
+fn has_library(cudnn: &Path, name: &str) -> bool {
+    let wheels = cudnn.ancestors().nth(3).unwrap_or(cudnn);
+    let folders = ["cublas/lib", "cu12/lib", "cu13/lib"].map(|folder| wheels.join(folder).join(name));
+    [PathBuf::from(name)].iter().chain(&folders).any(|path| {
+        // SAFETY: the path ends with a zero.
+        CString::new(path.as_os_str().as_encoded_bytes())
+            .is_ok_and(|path| !unsafe { sys::dlopen(path.as_ptr(), sys::RTLD_LAZY) }.is_null())
+    })
 }
 
 /// The text of a version.

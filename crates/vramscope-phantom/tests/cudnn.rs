@@ -89,7 +89,7 @@ fn cc(folder: &Path, arguments: &[&str]) {
 /// A folder of NVIDIA's wheels, and that of cuDNN in it.
 fn wheels() -> (tempfile::TempDir, PathBuf) {
     let wheels = tempfile::tempdir().unwrap();
-    let folder = wheels.path().join("cudnn/lib");
+    let folder = wheels.path().join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&folder).unwrap();
     (wheels, folder)
 }
@@ -227,7 +227,7 @@ fn a_cudnn_that_does_not_answer_is_left_out_by_name() {
     let (kept, folder) = wheels();
     program(&folder);
     graph_library(&folder, 92_600, false);
-    std::fs::remove_dir_all(kept.path().join("cublas")).unwrap();
+    std::fs::remove_dir_all(kept.path().join("nvidia/cublas")).unwrap();
     let (_, unanswered) = run(&folder, 80, None);
     assert_eq!(unanswered[0].name, "workspaces of cuDNN 9.26.0, which needs libcublasLt.so.99");
 }
@@ -238,6 +238,8 @@ fn another_cudnn_is_a_model() {
     program(&folder);
     graph_library(&folder, 90_501, false);
     graph_library(&other, 92_600, false);
+    let wheel = folder.join("../../../nvidia_cudnn_cu12-9.5.1.17.dist-info");
+    std::fs::create_dir(&wheel).unwrap();
     for path in [other.clone(), other.join("libcudnn_graph.so.9")] {
         let (said, unanswered) = run(&folder, 80, Some(&path));
         assert!(said.contains(ASKED), "{said}");

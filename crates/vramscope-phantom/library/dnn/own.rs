@@ -12,9 +12,6 @@ use crate::state::{Fact, Noticed};
 use crate::threads::current_device;
 use crate::{objects, version};
 
-/// Environment variable with the path of another cuDNN than the program's, or of its folder.
-const OTHER: &str = "VRAMSCOPE_PHANTOM_CUDNN";
-
 /// The library with the graphs of operations, beside `libcudnn.so.9`.
 const FILE: &str = "libcudnn_graph.so.9";
 
@@ -56,7 +53,7 @@ pub(crate) fn cudnn() -> Result<&'static Own, &'static str> {
 }
 
 fn find() -> Result<Own, String> {
-    let other = std::env::var_os(OTHER).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let other = version::other_cudnn();
     let own = || {
         objects::path_of("libcudnn_graph.so.").map(PathBuf::from).or_else(|| {
             let folder = objects::path_of("libcudnn.so.").map(PathBuf::from)?;

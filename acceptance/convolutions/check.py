@@ -1,7 +1,7 @@
 """Convolutions allocate the workspaces of a recording from a real card, and random ones run on every kind of card.
 
 The sizes are those of the recording in https://github.com/JasperSolt/EoR_NN (snapshot.pickle). cuDNN before 9.8 does not answer without a
-GPU; then the verdict names what is left out.
+GPU; then the verdict names the workspaces that are left out.
 """
 
 import json

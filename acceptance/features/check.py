@@ -5,8 +5,10 @@ Each case asserts facts that hold without computed values. The phantom has to kn
 
 import json
 import pathlib
+import tempfile
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
+EARLY = pathlib.Path(__file__).with_name("early.py")
 NEEDS = ()
 MINUTES = 1.3
 IN_TEST = "every release"
@@ -22,6 +24,17 @@ def check(run):
     yield from results(run, run.phantom(PROGRAM, "values", options=["--values", "random=1"]).stdout)
     # A program that runs out of memory does not fit.
     yield from results(run, run.phantom(PROGRAM, "limits", codes=(1,)).stdout)
+    yield early(run)
+
+
+def early(run):
+    """A recording has the allocations before `torch.cuda` is initialized."""
+    with tempfile.TemporaryDirectory() as folder:
+        recording = pathlib.Path(folder, "run.pickle")
+        run.phantom(EARLY, options=["--record", recording])
+        holders = run.device(recording)["holders_at_peak"]
+    wrong = [f"{holder['bytes']} bytes are older than the recording" for holder in holders if holder["preexisting"]]
+    return "allocations before torch.cuda is initialized", wrong if holders else ["nothing was recorded"]
 
 
 def results(run, output):

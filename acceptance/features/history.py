@@ -74,3 +74,16 @@ def what_is_asked_wrongly_is_refused_in_pytorchs_words():
         pass
     else:
         raise AssertionError("an argument that there is not was taken")
+
+
+@case
+def stacks_are_those_that_the_program_asks_for():
+    for context, of_events, of_blocks in [(None, False, False), ("state", False, True), ("all", True, True)]:
+        memory._record_memory_history(context=context, stacks="python")
+        kept = torch.empty(MIB, dtype=torch.uint8, device="cuda")
+        snapshot = memory._snapshot()
+        memory._record_memory_history(enabled=None)
+        blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+        assert ("frames" in snapshot["device_traces"][0][-1]) == of_events, context
+        assert any(block.get("frames") for block in blocks) == of_blocks, context
+        del kept

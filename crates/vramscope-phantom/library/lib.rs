@@ -15,7 +15,7 @@
 //! ```
 //!
 //! - `table`: every call, one file for each NVIDIA library. The macro `calls!` makes the exported functions and the rows that lookups by
-//!   name find. Nothing else is exported, except the recorder's hook in `asks`. `status` has the status codes of each library.
+//!   name find. Nothing else is exported, except the recorder's hooks in `asks` and `memory`. `status` has the status codes of each library.
 //!   `table/entry_points` and `table/links` look up functions by name, for programs and for newly loaded objects (`objects`). A function
 //!   without a row gets a stand-in that reports it (`unknown`).
 //! - `machine`: the GPUs of the run, and this process among its processes. One atomic addition takes bytes and stays below the card's

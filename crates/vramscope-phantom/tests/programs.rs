@@ -97,6 +97,88 @@ int main() {
     assert_eq!(run.report().unwrap().unanswered[0].name, "cuFrobnicate");
 }
 
+/// A refused call does not hide an earlier revision of it.
+#[test]
+fn every_name_of_the_driver_exists_and_a_lookup_prefers_what_works() {
+    let program = r#"#include <dlfcn.h>
+#include <stdio.h>
+int cuGetProcAddress_v2(const char *, void **, int, unsigned long long, int *);
+int main() {
+    const char *names[] = {"cuLinkCreate", "cuLinkAddData", "cuLibraryLoadFromFile", "cuKernelSetAttribute",
+        "cuOccupancyMaxPotentialClusterSize", "cuArray3DCreate_v2", "cuUserObjectCreate", "cuTexRefSetArray"};
+    int found = 0, blocks = 0, status = -1;
+    for (int i = 0; i < 8; i++) found += dlsym(RTLD_DEFAULT, names[i]) != 0;
+    int (*advise)(void) = dlsym(RTLD_DEFAULT, "cuMemAdvise_v2");
+    int (*cluster)(int *, void *, void *) = dlsym(RTLD_DEFAULT, "cuOccupancyMaxPotentialClusterSize");
+    int (*create)(void **, unsigned, int) = 0;
+    void *context = 0;
+    // The phantom implements the second of four revisions.
+    cuGetProcAddress_v2("cuCtxCreate", (void **)&create, 13000, 0, &status);
+    int clusters = cluster(&blocks, 0, 0);
+    printf("%d %d %d %d %d\n", found, advise(), clusters, blocks, create(&context, 0, 0));
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let library =
+        "int cuGetProcAddress_v2(const char *a, void **b, int c, unsigned long long d, int *e) { return 1; }";
+    compile(folder.path(), library, program, &["-ldl"]);
+    let run = run();
+    let output = Command::new(folder.path().join("program")).envs(run.environment()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "8 801 0 8 0\n", "{output:?}");
+    let unanswered = run.report().unwrap().unanswered;
+    assert_eq!((&*unanswered[0].name, unanswered[0].kind), ("cuMemAdvise_v2", UnansweredKind::Refused));
+}
+
+/// The recorder turns on PyTorch's history before any memory is allocated.
+#[test]
+fn a_function_is_called_once_before_the_first_allocation() {
+    let program = r#"#include <stdio.h>
+int cudaMalloc(void **, unsigned long);
+void vramscope_phantom_before_memory(void (*)(void));
+static int calls = 0;
+static void *at = 0;
+static void call(void) { calls++; printf("%d, ", at == 0); }
+int main() {
+    vramscope_phantom_before_memory(call);
+    cudaMalloc(&at, 1);
+    cudaMalloc(&at, 1);
+    vramscope_phantom_before_memory(0);
+    cudaMalloc(&at, 1);
+    printf("%d call\n", calls);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let library = "int cudaMalloc(void **a, unsigned long b) { return 1; }
+void vramscope_phantom_before_memory(void (*a)(void)) {}";
+    compile(folder.path(), library, program, &[]);
+    let output = Command::new(folder.path().join("program")).envs(run().environment()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1, 1 call\n", "{output:?}");
+}
+
+/// NVIDIA's own libraries contain its runtime, too, and the phantom replaces them.
+#[test]
+fn a_library_that_contains_the_runtime_is_named_unless_it_is_nvidias() {
+    let library = "int cuGetExportTable(void **, void *);
+int theirs(void) { void *table = 0; return cuGetExportTable(&table, 0); }";
+    let program = "#include <stdio.h>\nint theirs(void);\nint main() { printf(\"%d\\n\", theirs()); }";
+    for (name, is_named) in [("libfake.so", true), ("libcudnn_graph.so.9", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("library.c"), library).unwrap();
+        std::fs::write(folder.path().join("program.c"), program).unwrap();
+        let cc = |arguments: &[&str]| {
+            assert!(
+                Command::new("cc").current_dir(folder.path()).args(arguments).status().unwrap().success()
+            );
+        };
+        cc(&["-shared", "-fPIC", "-o", name, &format!("-Wl,-soname,{name}"), "library.c"]);
+        let unresolved = "-Wl,--unresolved-symbols=ignore-all";
+        cc(&["-o", "program", "program.c", &format!("./{name}"), unresolved, "-Wl,-rpath,$ORIGIN"]);
+        let output = Command::new(folder.path().join("program")).envs(run().environment()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "801\n", "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains(&format!("{name} contains NVIDIA's runtime")), is_named, "{said}");
+        assert_eq!(said.is_empty(), !is_named, "{said}");
+    }
+}
+
 /// The memory of a killed process is freed when the next process needs it.
 #[test]
 fn the_memory_of_a_killed_process_is_freed() {

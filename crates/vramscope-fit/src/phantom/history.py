@@ -75,6 +75,7 @@ class SharedHistory:
         if self.programs is None or asked.get("clear_history"):
             self.programs = ProgramsPart(self.snapshot() if self.is_on else {}, self.max_entries)
         self.programs.limit(1 if enabled == "state" else asked["max_entries"], asked.get("skip_actions"))
+        self.programs.context = asked["context"]
         self.stacks = asked["stacks"]
         if self.is_on:
             more = {name: asked[name] for name in ("compile_context", "global_record_annotations") if name in asked}
@@ -93,6 +94,8 @@ class SharedHistory:
         if legacy:
             asked["max_entries"] = asked["trace_alloc_max_entries"]
             asked["stacks"] = "all" if asked["record_context_cpp"] else "python"
+            state = "state" if asked["record_context"] else None
+            asked["context"] = "all" if asked["trace_alloc_record_context"] else state
         is_known = (legacy or enabled in (None, "state", "all")) and asked["stacks"] in ("python", "all")
         return asked if is_known else None
 
@@ -115,6 +118,8 @@ class ProgramsPart:
 
     def __init__(self, snapshot, kept):
         self.kept = kept
+        # The option `context`: of which allocations and events the program records stacks.
+        self.context = "all"
         # Each begin is the number of earlier entries, and the time of the last one. Taking a snapshot is also an event, after the
         # events that it contains.
         self.begins = {name: [(len(trace) + 1, last_time(trace)) for trace in snapshot.get(name, [])] for name in TRACES}
@@ -130,12 +135,18 @@ class ProgramsPart:
             if name in snapshot:
                 begins = self.begins[name] + [(0, -1)] * len(snapshot[name])
                 snapshot[name] = [self.part(trace, begin) for trace, begin in zip(snapshot[name], begins)]
+        if self.context is None:
+            for block in (block for segment in snapshot.get("segments", []) for block in segment["blocks"]):
+                block["frames"] = []
         if "external_annotations" in snapshot:
             snapshot["external_annotations"] = self.after(snapshot["external_annotations"], self.annotations)
 
     def part(self, trace, begin):
         wanted = [event for event in self.after(trace, begin) if event["action"] not in self.skip_actions]
-        return wanted[-self.max_entries :]
+        wanted = wanted[-self.max_entries :]
+        if self.context in (None, "state"):
+            wanted = [{name: value for name, value in event.items() if name != "frames"} for event in wanted]
+        return wanted
 
     def after(self, entries, begin):
         """Returns the entries after `begin`."""

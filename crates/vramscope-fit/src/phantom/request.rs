@@ -47,6 +47,9 @@ pub struct GpuRequest {
     /// element of a mask, or one place and all elements [default: in further runs, if the program reads computed values]
     #[cfg_attr(feature = "command", arg(long, value_name = "balanced|nothing|one", value_parser = routing_of))]
     pub routing: Option<Routing>,
+    /// Another cuDNN that tells the sizes of its workspaces, for programs whose own is older than 9.8: its libcudnn_graph.so.9, or the folder of that file
+    #[cfg_attr(feature = "command", arg(long, value_name = "PATH"))]
+    pub cudnn: Option<PathBuf>,
 }
 
 impl Default for GpuRequest {
@@ -60,6 +63,7 @@ impl Default for GpuRequest {
             values: Values::Zeros,
             cudnn: None,
             routing: None,
+            cudnn: None,
         }
     }
 }

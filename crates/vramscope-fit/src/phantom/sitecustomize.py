@@ -1,7 +1,7 @@
 """Records PyTorch's memory history in an unchanged program.
 
 Python imports this file at startup if its folder is on the path. It waits until the program imports torch and torch initializes its
-GPUs; then it turns on the history. When the program ends, first runs out of memory or receives SIGTERM, it writes a snapshot and some
+GPUs, or until the first request for device memory; then it turns on the history. When the program ends, first runs out of memory or receives SIGTERM, it writes a snapshot and some
 facts into the folder in VRAMSCOPE_RECORDINGS, as PID.pickle and PID.json. The history keeps all events, or the number of newest
 events in VRAMSCOPE_RECORDINGS_ENTRIES. It is shared with programs that also use it (vramscope_history.py, in the same folder). Support
 for programs of several processes is in vramscope_ranks.py.
@@ -46,10 +46,13 @@ class Recorder:
                 "vramscope phantom: nothing is recorded, because only PyTorch's native allocator has a history", file=sys.stderr
             )
             return
-        self.pid = os.getpid()
-        self.path = os.path.join(self.folder, str(self.pid))
+        # PyTorch has no allocators before it initializes its GPUs, so that a second start may be the first one with an effect.
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
+        if self.pid == os.getpid():
+            return
+        self.pid = os.getpid()
+        self.path = os.path.join(self.folder, str(self.pid))
         atexit.register(self.write)
         # Forked processes of multiprocessing end without atexit.
         end = os._exit
@@ -153,8 +156,30 @@ def total_memory_of(properties):
 def record_when_torch_starts(torch, changes, follower):
     folder = os.environ.get("VRAMSCOPE_RECORDINGS")
     if folder and hasattr(torch, "cuda"):
-        # Calls the function at once if the GPUs are already initialized.
-        torch.cuda._lazy_call(Recorder(torch, folder, changes, follower).start)
+        start_before_memory(torch, Recorder(torch, folder, changes, follower).start)
+
+
+def start_before_memory(torch, start):
+    """Calls a function when torch initializes its GPUs, or before the first request for device memory.
+
+    C++ initializes GPUs without `torch.cuda`, for example in `torch.jit.load`.
+    """
+    import ctypes
+
+    before_memory = getattr(ctypes.CDLL(None), "vramscope_phantom_before_memory", None)
+    call = ctypes.CFUNCTYPE(None)(start)
+
+    def at_initialization():
+        if before_memory is not None:
+            # The phantom GPU keeps the address of `call` until here.
+            before_memory(ctypes.CFUNCTYPE(None)())
+        start()
+
+    if before_memory is not None:
+        at_initialization.kept = call
+        before_memory(call)
+    # Calls the function at once if the GPUs are already initialized.
+    torch.cuda._lazy_call(at_initialization)
 
 
 def count_questions_for_memory(torch):

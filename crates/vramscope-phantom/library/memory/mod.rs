@@ -15,6 +15,7 @@ pub(crate) mod space;
 pub(crate) mod virtual_memory;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use crate::asks;
@@ -90,10 +91,30 @@ pub(super) fn release(address: u64) -> Answer {
     Ok(())
 }
 
+/// The function to call before the first request for device memory; 0 without one.
+static BEFORE_FIRST: AtomicUsize = AtomicUsize::new(0);
+
+/// Called by the recorder, which turns on PyTorch's history: C++ may initialize GPUs without PyTorch's Python part.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vramscope_phantom_before_memory(call: Option<extern "C" fn()>) {
+    BEFORE_FIRST.store(call.map_or(0, |call| call as usize), Ordering::Release);
+}
+
+/// Calls the recorder's function, once.
+pub(crate) fn before_first() {
+    let call = BEFORE_FIRST.swap(0, Ordering::AcqRel);
+    if call != 0 {
+        // SAFETY: only `vramscope_phantom_before_memory` stores an address, of a function with this signature.
+        let call: extern "C" fn() = unsafe { std::mem::transmute(call) };
+        call();
+    }
+}
+
 pub(crate) fn malloc(address: Out<u64>, size: usize) -> Answer {
     if size == 0 {
         return address.set(0);
     }
+    before_first();
     address.set(allocate(use_current_device()?, size as u64)?)
 }
 

@@ -119,6 +119,7 @@ pub(crate) fn create(
     properties: *const AllocationProperties,
     _flags: u64,
 ) -> Answer {
+    super::before_first();
     let properties = properties_at(properties)?;
     let size = size as u64;
     if size == 0 || !size.is_multiple_of(PIECE) || properties.location.kind != ON_DEVICE {

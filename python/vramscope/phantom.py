@@ -31,6 +31,7 @@ def run(
     values: str = "zeros",
     cudnn: str | os.PathLike[str] | None = None,
     routing: str | None = None,
+    gpu_speed: str | None = None,
     world_size: int | None = None,
     rank: int | None = None,
     record: str | os.PathLike[str] | None = None,
@@ -56,6 +57,8 @@ def run(
         cudnn: Another cuDNN that tells the sizes of its workspaces, if the program's own is older than 9.8.
         routing: What choices by unknown values select: balanced, nothing or one. Small known values are then computed on the host. None: this
             is done in further runs, if the program reads computed values.
+        gpu_speed: When the GPU has done its work: instant, or late, when the program waits for it. None: instant, and in a further run late,
+            if PyTorch's allocator keeps freed memory for other streams.
         world_size: The number of ranks, of which one runs and the others are simulated.
         rank: The rank that runs.
         record: The file of the recording: a pickle, or a log if its name ends in .vramscope. `%t` in the name
@@ -89,6 +92,7 @@ def fit(
     values: str = "zeros",
     cudnn: str | os.PathLike[str] | None = None,
     routing: str | None = None,
+    gpu_speed: str | None = None,
     budget: int | str | None = None,
     vary: str | None = None,
     env: Mapping[str, str] | None = None,
@@ -103,8 +107,8 @@ def fit(
 
     Args:
         command: The program and its arguments, as `[sys.executable, "train.py"]`.
-        gpu: As for `vramscope.phantom.run`, and so are `memory`, `context`, `gpus`, `steps_timeout`, `values`, `cudnn` and
-            `routing`.
+        gpu: As for `vramscope.phantom.run`, and so are `memory`, `context`, `gpus`, `steps_timeout`, `values`, `cudnn`,
+            `routing` and `gpu_speed`.
         memory: See `gpu`.
         context: See `gpu`.
         gpus: See `gpu`.
@@ -112,6 +116,7 @@ def fit(
         values: See `gpu`.
         cudnn: See `gpu`.
         routing: See `gpu`.
+        gpu_speed: See `gpu`.
         budget: The device memory that the program may use, with its CUDA context. None: all of the GPU's.
         vary: A number in the program's arguments, as `batch=1..256`. The largest that fits is searched for `{batch}`.
         env: Environment variables of the program.

@@ -17,5 +17,6 @@ pub use control::{Control, Ends};
 pub use error::FitError;
 pub use fit::{FitAnswer, FitJson, FitRequest, Vary, fit};
 pub use phantom::{
-    GpuRequest, ListedGpu, Routing, RunAnswer, RunJson, RunRequest, Values, list_text, listed_gpus, run,
+    GpuRequest, GpuSpeed, ListedGpu, Routing, RunAnswer, RunJson, RunRequest, Values, list_text, listed_gpus,
+    run,
 };

@@ -4,12 +4,13 @@
 //! not counted.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use vramscope_bare::sys;
 
 use crate::machine::machine;
 use crate::python;
-use crate::state::Noticed;
+use crate::state::{Counter, Noticed};
 
 /// Python functions of PyTorch that query memory for the program, through libraries that otherwise query for themselves.
 const ASKS_FOR_THE_PROGRAM: [&str; 2] = ["mem_get_info", "get_memory_info"];
@@ -45,6 +46,17 @@ pub(crate) fn notice() {
 pub(crate) fn notice_properties() {
     if !python::is_loaded() {
         notice();
+    }
+}
+
+/// Notices that PyTorch's allocator asks whether an event completed: it keeps freed memory until other streams are done with it, so its
+/// peak depends on how far the GPU is.
+pub(crate) fn notice_crossing() {
+    let seen = machine().state.counter(Counter::Crossings);
+    if seen.load(Ordering::Relaxed) == 0
+        && caller().as_deref().map(file_name).is_some_and(|name| name.starts_with("libc10_cuda"))
+    {
+        seen.store(1, Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::handles::new_handle;
 use crate::machine::lock;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
-use crate::version;
+use crate::{timeline, version};
 
 /// A captured stream.
 #[derive(Debug, Clone)]
@@ -100,10 +100,10 @@ impl Graphs {
 /// Adds a node for work on a stream, if the stream is captured.
 pub(crate) fn add_work(stream: usize) {
     if CAPTURED.load(Ordering::Acquire) == 0 {
-        return;
+        return timeline::submit(stream);
     }
     let mut graphs = lock(&GRAPHS);
-    let Some(captured) = graphs.captured.get(&stream).cloned() else { return };
+    let Some(captured) = graphs.captured.get(&stream).cloned() else { return timeline::submit(stream) };
     let node = graphs.add_node(captured.graph, captured.last);
     graphs.captured.entry(stream).and_modify(|captured| captured.last = vec![node]);
 }

@@ -28,6 +28,7 @@
 //! - `handles`: objects by number. `images`: machine code of kernels, which may be compressed (`lz4`, or Zstandard); a kernel without code for the
 //!   card does not run. `launches`: counts device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks
 //!   to reuse memory. `version`: the versions of the program's libraries, from which layouts and signatures of CUDA follow.
+//! - `timeline`: how far the GPU is, if it is late. `streams` asks it about events.
 //! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
 //!   it. `barriers` has waiting operations, `buffers` the model of NCCL's bytes. In a pretended world (`phantom run --world-size`), one
 //!   rank answers for all; the Python part is the command's `ranks.py`.
@@ -66,6 +67,7 @@ mod streams;
 mod table;
 mod texts;
 mod threads;
+mod timeline;
 mod unknown;
 mod version;
 mod visible;

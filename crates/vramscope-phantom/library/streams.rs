@@ -1,10 +1,12 @@
-//! Streams and events. All work completes immediately, so waits return at once, except at barriers between ranks.
+//! Streams and events. All work completes immediately, or when the program waits for it (`timeline`). So waits return at once, except at
+//! barriers between ranks.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::asks;
 use crate::dnn::backend;
 use crate::graphs::{self, Point};
 use crate::handles::new_handle;
@@ -16,6 +18,7 @@ use crate::python;
 use crate::state::Noticed;
 use crate::status::{Answer, Refusal};
 use crate::threads::use_current_device;
+use crate::timeline::{self, Position};
 
 #[derive(Clone)]
 struct Event {
@@ -23,9 +26,16 @@ struct Event {
     recorded: Option<(Instant, u64)>,
     /// The capture position at which it was recorded. Streams that wait for it join the capture.
     captured: Option<Point>,
-    /// All ranks must reach this barrier before the event completes.
+    /// All ranks must reach this barrier before a wait for the event returns.
     barrier: Option<Arc<Barrier>>,
+    /// The work before it, on the late GPU.
+    position: Option<Position>,
+    /// The queries for whether it completed.
+    queries: u64,
 }
+
+/// Queries of one event after which the late GPU completes it: the program waits for it.
+const QUERIES: u64 = 1024;
 
 #[derive(Default)]
 struct Streams {
@@ -70,6 +80,7 @@ pub(crate) fn synchronize() -> Answer {
         return Err(Refusal::Capturing);
     }
     wait();
+    timeline::finish_all();
     Ok(())
 }
 
@@ -79,6 +90,7 @@ pub(crate) fn synchronize_stream(stream: usize) -> Answer {
         return Err(Refusal::Capturing);
     }
     wait();
+    timeline::finish_stream(stream);
     Ok(())
 }
 
@@ -116,7 +128,9 @@ pub(crate) fn create_event(event: Out<usize>) -> Answer {
 
 pub(crate) fn create_event_with_flags(event: Out<usize>, _flags: u32) -> Answer {
     let new = new_handle();
-    lock(&STREAMS).events.insert(new, Event { recorded: None, captured: None, barrier: None });
+    lock(&STREAMS)
+        .events
+        .insert(new, Event { recorded: None, captured: None, barrier: None, position: None, queries: 0 });
     event.set(new)
 }
 
@@ -131,6 +145,8 @@ pub(crate) fn record(event: usize, stream: usize) -> Answer {
         recorded: Some((Instant::now(), backend::plan_time())),
         captured: graphs::point(stream),
         barrier: barrier_before_event(stream),
+        position: timeline::end(stream),
+        queries: 0,
     };
     Ok(())
 }
@@ -139,22 +155,38 @@ pub(crate) fn record_with_flags(event: usize, stream: usize, _flags: u32) -> Ans
     record(event, stream)
 }
 
-/// Whether an event completed. A recorded event is complete unless it waits for a barrier.
+/// Whether the work before an event is done.
 pub(crate) fn query_event(event: usize) -> Answer {
-    let streams = lock(&STREAMS);
-    let event = streams.events.get(&event).ok_or(Refusal::InvalidHandle)?;
-    if event.barrier.as_ref().is_none_or(|barrier| barrier.is_over()) {
-        Ok(())
-    } else {
-        Err(Refusal::NotReady)
+    asks::notice_crossing();
+    let mut streams = lock(&STREAMS);
+    let event = streams.events.get_mut(&event).ok_or(Refusal::InvalidHandle)?;
+    event.queries += 1;
+    if event.queries > QUERIES {
+        timeline::finish(event.position);
     }
+    // Not whether other ranks came to a barrier: the answer would differ from run to run.
+    ready(timeline::is_done(event.position))
+}
+
+/// Whether all work of a stream is done.
+pub(crate) fn query_stream(stream: usize) -> Answer {
+    let end = timeline::end(stream);
+    let is_done = timeline::is_done(end);
+    // A program that asks again waits for it.
+    timeline::finish(end);
+    ready(is_done)
+}
+
+fn ready(is_done: bool) -> Answer {
+    if is_done { Ok(()) } else { Err(Refusal::NotReady) }
 }
 
 pub(crate) fn synchronize_event(event: usize) -> Answer {
-    let waits = lock(&STREAMS).events.get(&event).ok_or(Refusal::InvalidHandle)?.barrier.is_some();
-    if waits {
+    let event = lock(&STREAMS).events.get(&event).ok_or(Refusal::InvalidHandle)?.clone();
+    if event.barrier.is_some() {
         wait_for_barriers();
     }
+    timeline::finish(event.position);
     Ok(())
 }
 
@@ -177,9 +209,10 @@ pub(crate) fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answe
 
 /// Makes a stream wait for an event. During a capture, the stream joins it.
 pub(crate) fn wait_event(stream: usize, event: usize, _flags: u32) -> Answer {
-    let captured = lock(&STREAMS).events.get(&event).ok_or(Refusal::InvalidHandle)?.captured.clone();
-    if let Some(point) = captured {
-        graphs::wait(stream, &point);
+    let event = lock(&STREAMS).events.get(&event).ok_or(Refusal::InvalidHandle)?.clone();
+    match event.captured {
+        Some(point) => graphs::wait(stream, &point),
+        None => timeline::wait(stream, event.position),
     }
     Ok(())
 }

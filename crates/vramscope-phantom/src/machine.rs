@@ -100,6 +100,8 @@ pub struct MachineCounts {
     pub killed: u64,
     /// Processes that created a context on any GPU.
     pub processes: u64,
+    /// Whether PyTorch's allocator kept freed memory until other streams are done with it, so that its peak depends on how far the GPU is.
+    pub crosses_streams: bool,
 }
 
 /// Why the phantom does not execute a call as a GPU would.
@@ -218,6 +220,7 @@ impl MachineReport {
                 out_of_memory: count(Counter::OutOfMemory),
                 killed: count(Counter::Killed) + state.dead() as u64,
                 processes: count(Counter::Processes),
+                crosses_streams: count(Counter::Crossings) > 0,
             },
             unanswered: noticed.iter().filter_map(unanswered).collect(),
             read_at: of(&[Noticed::Read]).map(|(_, line, reads)| ReadAt { line, reads }).collect(),

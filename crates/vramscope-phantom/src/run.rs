@@ -64,6 +64,8 @@ pub struct PhantomOptions {
     pub cuda_version: Option<u32>,
     /// Simulate the other ranks of every NCCL communicator: they repeat the messages of the one real rank.
     pub pretend_ranks: bool,
+    /// Work is done only when the program waits for it, or 1,024 launches are queued. By default, it is done at once.
+    pub late: bool,
     /// Discard the contents of copies of more than 64 KiB to a GPU. They read as zeros and take no host memory.
     pub no_contents: bool,
     /// Another cuDNN that answers in the place of the program's own: the path of its `libcudnn_graph.so.9`, or of its folder.
@@ -116,6 +118,9 @@ impl PhantomRun {
         gpus.iter().for_each(|gpu| gpu.add_to(state));
         if options.pretend_ranks {
             state.pretend_ranks();
+        }
+        if options.late {
+            state.be_late();
         }
         if options.no_contents {
             state.keep_no_contents();

@@ -73,6 +73,8 @@ pub(crate) enum Counter {
     Killed,
     /// Processes that created a context on any device.
     Processes,
+    /// 1 if PyTorch's allocator kept freed memory until other streams are done with it.
+    Crossings,
 }
 
 /// Copies up to this size are always kept: shapes, counts and pickled objects, on which programs branch.
@@ -196,6 +198,16 @@ impl<'a> State<'a> {
     /// Whether the other ranks of every communicator are pretended.
     pub(crate) fn is_pretended(&self) -> bool {
         self.0[HEADER + 4].load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes the GPUs late: work is done only when the program waits for it.
+    pub(crate) fn be_late(&self) {
+        self.0[HEADER + 6].store(1, Ordering::Relaxed);
+    }
+
+    /// Whether work is done only when the program waits for it.
+    pub(crate) fn is_late(&self) -> bool {
+        self.0[HEADER + 6].load(Ordering::Relaxed) != 0
     }
 
     /// Discards the contents of copies to devices beyond [`KEPT_BYTES`].

@@ -17,7 +17,7 @@ use super::demands::{self, Asked};
 use super::extremes::Extreme;
 use super::rank;
 use super::recordings::{self, FollowedRead, FollowedValues, Recorded};
-use super::request::{Routing, RunRequest, Values};
+use super::request::{GpuSpeed, Routing, RunRequest, Values};
 use crate::control::Control;
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
@@ -134,6 +134,7 @@ impl Attempt {
             Values::Random(seed) => Some(seed),
         };
         options.pretend_ranks = args.world_size.is_some();
+        options.late = args.on.gpu_speed == Some(GpuSpeed::Late);
         options.no_contents = args.no_contents;
         options.cudnn = args.on.cudnn.as_ref().map(std::path::absolute).transpose()?;
         let run = PhantomRun::new(&vec![phantom; args.on.gpus.into()], options)?;

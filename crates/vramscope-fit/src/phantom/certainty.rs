@@ -5,6 +5,7 @@ use vramscope_analysis::Fit;
 use vramscope_report::bytes;
 
 use super::attempt::Attempt;
+use super::extremes::CROSSING;
 
 /// The peak of a program's memory on one GPU, without contexts, in bytes, and what it may depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,6 +49,8 @@ pub(crate) enum About {
     End,
     /// Values that kernels would have computed.
     Values,
+    /// When the GPU has done its work.
+    Time,
 }
 
 /// The effect of a reason on the peak.
@@ -77,9 +80,12 @@ impl Certainty {
         if let Some(text) = shown.cut_off() {
             basis.push(Reason::unbounded(About::End, text));
         }
-        if shown.reads_values() && !basis.iter().any(|reason| reason.about == About::Values) {
-            basis.push(Reason::unbounded(About::Values, shown.values_read()));
-        }
+        let is_open = |about| !basis.iter().any(|reason| reason.about == about);
+        let values = (shown.reads_values() && is_open(About::Values)).then(|| shown.values_read());
+        let time =
+            (shown.machine.counts.crosses_streams && is_open(About::Time)).then(|| CROSSING.to_owned());
+        basis.extend(values.map(|text| Reason::unbounded(About::Values, text)));
+        basis.extend(time.map(|text| Reason::unbounded(About::Time, text)));
         let peaks = shown.extremes.iter().map(|extreme| extreme.peak).chain([peak]).collect();
         Self::new(peaks, basis)
     }

@@ -2,7 +2,7 @@
 
 use super::attempt::{Attempt, UNLIMITED};
 use super::certainty::{About, Effect, Reason};
-use super::request::{Routing, RunRequest, Values};
+use super::request::{GpuSpeed, Routing, RunRequest, Values};
 use crate::control::Control;
 
 /// The result of a run of the program with something else that a phantom GPU cannot know.
@@ -38,6 +38,9 @@ impl Extreme {
     }
 }
 
+/// Why the peak depends on when the GPU has done its work.
+pub(crate) const CROSSING: &str = "memory that several streams use is freed when the GPU is done with it";
+
 /// Runs the extremes of what `first` could not know. Returns the run whose numbers count, with its request and the extremes. `again` runs
 /// the program on GPUs with this memory, without its output.
 ///
@@ -49,10 +52,34 @@ pub(crate) fn explore(
     control: &dyn Control,
     again: impl Fn(&RunRequest, u64) -> anyhow::Result<Attempt>,
 ) -> anyhow::Result<(RunRequest, Attempt)> {
+    let (main_args, mut main) = of_values(args, first, control, &again)?;
+    if args.once || args.on.gpu_speed.is_some() || main.failed() || !main.machine.counts.crosses_streams {
+        return Ok((main_args, main));
+    }
+    control.say("note: the program uses memory on several streams: running it on a GPU that has done its work only when the program waits for it");
+    let mut late = main_args.clone();
+    late.on.gpu_speed = Some(GpuSpeed::Late);
+    let attempt = again(&late, unlimited(&main))?;
+    main.extremes.push(Extreme::of(&attempt, About::Time, CROSSING.to_owned()));
+    Ok((main_args, main))
+}
+
+/// The memory of GPUs that show the whole peak of the program, in bytes.
+fn unlimited(run: &Attempt) -> u64 {
+    if run.asked_memory() { run.total() } else { UNLIMITED }
+}
+
+/// As [`explore`], for values.
+fn of_values(
+    args: &RunRequest,
+    first: Attempt,
+    control: &dyn Control,
+    again: impl Fn(&RunRequest, u64) -> anyhow::Result<Attempt>,
+) -> anyhow::Result<(RunRequest, Attempt)> {
     if args.once || args.on.routing.is_some() || !first.reads_values() {
         return Ok((args.clone(), first));
     }
-    let unlimited = if first.asked_memory() { first.total() } else { UNLIMITED };
+    let unlimited = unlimited(&first);
     let run = |routing, values, total| {
         let mut args = args.clone();
         args.on.routing = Some(routing);

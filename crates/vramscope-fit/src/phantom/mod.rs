@@ -25,6 +25,6 @@ mod without_recording;
 
 pub use json::Json as RunJson;
 pub use list::{ListedGpu, list_text, listed_gpus};
-pub use request::{GpuRequest, Routing, RunRequest, Values};
+pub use request::{GpuRequest, GpuSpeed, Routing, RunRequest, Values};
 pub use run::run;
 pub use text::Answer as RunAnswer;

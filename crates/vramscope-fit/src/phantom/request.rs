@@ -47,9 +47,10 @@ pub struct GpuRequest {
     /// element of a mask, or one place and all elements [default: in further runs, if the program reads computed values]
     #[cfg_attr(feature = "command", arg(long, value_name = "balanced|nothing|one", value_parser = routing_of))]
     pub routing: Option<Routing>,
-    /// Another cuDNN that tells the sizes of its workspaces, for programs whose own is older than 9.8: its libcudnn_graph.so.9, or the folder of that file
-    #[cfg_attr(feature = "command", arg(long, value_name = "PATH"))]
-    pub cudnn: Option<PathBuf>,
+    /// When the GPU has done its work: at once, or only when the program waits for it [default: at once, and in a further run late, if
+    /// PyTorch's allocator keeps freed memory for other streams]
+    #[cfg_attr(feature = "command", arg(long, value_name = "instant|late", value_parser = speed_of))]
+    pub gpu_speed: Option<GpuSpeed>,
 }
 
 impl Default for GpuRequest {
@@ -63,7 +64,7 @@ impl Default for GpuRequest {
             values: Values::Zeros,
             cudnn: None,
             routing: None,
-            cudnn: None,
+            gpu_speed: None,
         }
     }
 }
@@ -190,6 +191,25 @@ impl Routing {
             Self::Nothing => "nothing",
             Self::One => "one",
         }
+    }
+}
+
+/// When a GPU has done its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuSpeed {
+    /// At once.
+    Instant,
+    /// When the program waits for it, or 1,024 launches are queued.
+    Late,
+}
+
+#[cfg(feature = "command")]
+fn speed_of(text: &str) -> Result<GpuSpeed, String> {
+    match text {
+        "instant" => Ok(GpuSpeed::Instant),
+        "late" => Ok(GpuSpeed::Late),
+        _ => Err("expected instant or late".to_owned()),
     }
 }
 

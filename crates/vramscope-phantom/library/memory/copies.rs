@@ -17,6 +17,7 @@ use crate::launches::launches;
 use crate::machine::{lock, machine};
 use crate::state::{KEPT_BYTES, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
+use crate::timeline;
 
 /// Bytes that become available later: from another rank once it sends them, or from a file.
 pub(crate) type Later = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
@@ -300,7 +301,7 @@ fn record(to: u64, from: u64, size: u64, stream: usize) {
 }
 
 pub(crate) fn memcpy(to: u64, from: u64, size: usize, _kind: c_int) -> Answer {
-    recorded_copy(to, from, size as u64, 0)
+    memcpy_plain(to, from, size)
 }
 
 pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, stream: usize) -> Answer {
@@ -308,6 +309,8 @@ pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, stream
 }
 
 pub(crate) fn memcpy_plain(to: u64, from: u64, size: usize) -> Answer {
+    // The copy waits for the default stream.
+    timeline::finish_stream(0);
     recorded_copy(to, from, size as u64, 0)
 }
 

@@ -24,6 +24,7 @@ use crate::out::Out;
 use crate::state::{DEVICES, Fact, Purpose};
 use crate::status::{Answer, Refusal};
 use crate::threads::use_current_device;
+use crate::timeline;
 use placement::Chunks;
 use space::Space;
 
@@ -129,6 +130,8 @@ pub(crate) fn malloc_managed(address: Out<u64>, size: usize, _flags: u32) -> Ans
 }
 
 pub(crate) fn free(address: u64) -> Answer {
+    // `cudaFree` waits for the device.
+    timeline::finish_all();
     if async_pool::owns(address) || graph_pool::owns(address) {
         return async_pool::free(address, 0);
     }

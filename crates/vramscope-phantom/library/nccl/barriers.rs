@@ -14,7 +14,6 @@ pub(crate) struct Barrier {
     stream: usize,
     /// Whether an event was recorded after it.
     has_event: AtomicBool,
-    is_over: AtomicBool,
 }
 
 /// Barriers that the process did not wait for yet, and their number.
@@ -24,13 +23,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Records an operation of all ranks on a stream. Pretended ranks reach it at once, so it needs no record.
 pub(super) fn remember(mailbox: &Arc<Mailbox>, number: u64, stream: usize) {
     if !mailbox.is_pretended() {
-        let new = Barrier {
-            mailbox: Arc::clone(mailbox),
-            number,
-            stream,
-            has_event: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-        };
+        let new = Barrier { mailbox: Arc::clone(mailbox), number, stream, has_event: AtomicBool::new(false) };
         let mut outstanding = lock(&OUTSTANDING);
         outstanding.push(Arc::new(new));
         COUNT.store(outstanding.len(), Ordering::Release);
@@ -46,7 +39,6 @@ pub(crate) fn wait_for_barriers() {
     COUNT.store(0, Ordering::Release);
     for barrier in outstanding {
         barrier.mailbox.wait_for_all(barrier.number);
-        barrier.is_over.store(true, Ordering::Release);
     }
 }
 
@@ -58,10 +50,4 @@ pub(crate) fn barrier_before_event(stream: usize) -> Option<Arc<Barrier>> {
     let outstanding = lock(&OUTSTANDING);
     let last = outstanding.iter().rfind(|barrier| barrier.stream == stream)?;
     (!last.has_event.swap(true, Ordering::AcqRel)).then(|| Arc::clone(last))
-}
-
-impl Barrier {
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire) || self.mailbox.have_all_come(self.number)
-    }
 }

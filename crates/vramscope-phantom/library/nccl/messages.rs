@@ -150,12 +150,6 @@ impl Mailbox {
         Some(message)
     }
 
-    /// Whether all ranks reached an operation.
-    pub(super) fn have_all_come(&self, number: u64) -> bool {
-        let has_come = |posted: &AtomicU64| posted.load(Ordering::Acquire) > number;
-        (0..self.ranks).all(|rank| self.posted(rank, For::Everyone).is_none_or(has_come))
-    }
-
     /// Waits until all ranks reached an operation or cannot reach it.
     pub(super) fn wait_for_all(&self, number: u64) {
         for rank in 0..self.ranks {

@@ -108,6 +108,7 @@ calls! {
         cuStreamGetPriority(stream: usize, priority: Out<c_int>) = streams::priority;
         cuStreamGetFlags(stream: usize, flags: Out<u32>) = streams::flags;
         cuStreamSynchronize(stream: usize) = streams::synchronize_stream;
+        cuStreamQuery(stream: usize) = streams::query_stream;
         cuStreamWaitEvent(stream: usize, event: usize, flags: u32) = streams::wait_event;
         cuLaunchHostFunc(stream: usize, function: extern "C" fn(*mut c_void), data: *mut c_void)
             = streams::host_function;
@@ -189,7 +190,7 @@ calls! {
         cuFuncLoad cuFuncSetAttribute cuFuncSetCacheConfig cuKernelSetAttribute cuLibraryUnload cuLinkAddData cuLinkAddData_v2
         cuLinkDestroy
         cuLogsUnregisterCallback cuMemPoolSetAccess cuMemPrefetchAsync cuModuleUnload cuProfilerStart cuProfilerStop
-        cuStreamQuery cuStreamWaitValue32 cuStreamWaitValue32_v2 cuStreamWriteValue32 cuStreamWriteValue32_v2
+        cuStreamWaitValue32 cuStreamWaitValue32_v2 cuStreamWriteValue32 cuStreamWriteValue32_v2
         cuTensorMapEncodeTiled cuCtxEnablePeerAccess cuCtxSetLimit
     }
     refuse {

@@ -68,6 +68,7 @@ calls! {
         cudaStreamGetPriority(stream: usize, priority: Out<c_int>) = streams::priority;
         cudaStreamGetFlags(stream: usize, flags: Out<u32>) = streams::flags;
         cudaStreamSynchronize(stream: usize) = streams::synchronize_stream;
+        cudaStreamQuery(stream: usize) = streams::query_stream;
         cudaStreamWaitEvent(stream: usize, event: usize, flags: u32) = streams::wait_event;
         cudaLaunchHostFunc(stream: usize, function: extern "C" fn(*mut c_void), data: *mut c_void)
             = streams::host_function;
@@ -180,7 +181,7 @@ calls! {
     succeed {
         cudaDeviceEnablePeerAccess cudaDeviceDisablePeerAccess cudaDeviceSetLimit cudaDeviceSetCacheConfig
         cudaFuncSetAttribute cudaFuncSetCacheConfig cudaMemAdvise
-        cudaMemPoolSetAccess cudaMemPrefetchAsync cudaProfilerStart cudaProfilerStop cudaSetDeviceFlags cudaStreamQuery
+        cudaMemPoolSetAccess cudaMemPrefetchAsync cudaProfilerStart cudaProfilerStop cudaSetDeviceFlags
         cudaStreamAttachMemAsync cudaDeviceReset cudaCtxResetPersistingL2Cache cudaStreamSetAttribute
         cudaKernelSetAttributeForDevice cudaLibraryUnload
     }

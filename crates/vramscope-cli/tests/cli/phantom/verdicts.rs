@@ -225,3 +225,32 @@ fn a_peak_is_exact_if_the_extremes_agree_and_else_a_range() {
     let (values, _) = certainty("1", &["--values", "random=3"], 0);
     assert_eq!((&values["kind"], &values["low_bytes"]), (&"between".into(), &mib(102)));
 }
+
+/// Work is done at once, or when the program waits for it: for the event, or for another one that waits for it.
+#[test]
+fn a_late_gpu_has_done_its_work_only_when_the_program_waits() {
+    let text = "byref, p = ctypes.byref, ctypes.c_void_p
+streams, events = [p(), p()], [p(), p()]
+for stream, event in zip(streams, events):
+    assert cuda.cudaStreamCreateWithFlags(byref(stream), 1) == 0
+    assert cuda.cudaEventCreate(byref(event)) == 0
+at = p()
+cuda.cudaMalloc(byref(at), ctypes.c_size_t(8))
+cuda.cudaMemsetAsync(at, 0, ctypes.c_size_t(8), streams[0])
+cuda.cudaEventRecord(events[0], streams[0])
+cuda.cudaStreamWaitEvent(streams[1], events[0], 0)
+cuda.cudaEventRecord(events[1], streams[1])
+before = [cuda.cudaEventQuery(event) for event in events]
+cuda.cudaEventSynchronize(events[1])
+after = [cuda.cudaEventQuery(event) for event in events]
+assert (before, after) == EXPECTED, (before, after)";
+    // cudaErrorNotReady.
+    for (options, expected) in [
+        (&[][..], "([0, 0], [0, 0])"),
+        (&["--gpu-speed", "instant"], "([0, 0], [0, 0])"),
+        (&["--gpu-speed", "late"], "([600, 600], [0, 0])"),
+    ] {
+        let output = program(options, &text.replace("EXPECTED", expected)).output().unwrap();
+        assert_eq!(code(&output), 0, "{options:?}: {output:?}");
+    }
+}

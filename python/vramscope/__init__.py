@@ -5,6 +5,7 @@ Importing this package imports neither PyTorch nor CuPy nor IPython; each is imp
 
 from __future__ import annotations
 
+from vramscope._explain import explain, explain_errors
 from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
 from vramscope._recording import read
 
@@ -69,6 +70,8 @@ __all__ = [
     "classify_oom_exception",
     "clear_global_profiler",
     "clear_results",
+    "explain",
+    "explain_errors",
     "fit",
     "get_global_profiler",
     "get_profile_results",

@@ -54,6 +54,7 @@ TableName = Literal["events", "allocations", "segments", "holders"]
 ExportTable = Literal["events", "allocations", "segments"]
 ExportFormat = Literal["chrome", "pprof", "folded", "flamegraph", "csv", "parquet", "pickle", "log"]
 
+def explain_text(text: str) -> str: ...
 def read(
     origin: str | bytes,
     name: str,

@@ -1,13 +1,21 @@
-//! Explains why a program ran out of memory, from the recording that it just wrote.
+//! Explains why a program ran out of memory, from the recording that it just wrote, or from the text of an error.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use vramscope::analysis::{By, Frames, History, Holder, HolderKey, Moment, Options, Summary, holders_at};
 use vramscope::report::{OomInBrief, oom_in_brief};
+use vramscope::texts;
 use vramscope::trace::formats::Reader;
 
 use crate::error::{ReadError, VramscopeError};
+
+/// Explains the out-of-memory errors in a text, such as an exception or the log of a job.
+#[pyfunction]
+pub(crate) fn explain_text(py: Python<'_>, text: &str) -> PyResult<String> {
+    let bytes = text.as_bytes();
+    py.detach(|| Ok(texts::told("the error", &texts::read(bytes)?)))
+}
 
 /// Explains the last out-of-memory event of a device in at most 14 lines. None if the recording has no such event.
 #[pyfunction]

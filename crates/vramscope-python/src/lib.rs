@@ -53,7 +53,7 @@
 //! - `command`: the `vramscope` command in the package.
 //! - `error`: the exceptions of the package.
 //! - `event_log`: a recording that is written during the run.
-//! - `explain`: explains why a program ran out of memory, from the recording that it just wrote.
+//! - `explain`: explains why a program ran out of memory, from the recording that it just wrote, or from the text of an error.
 //! - `files`: output files for the package's Python code (`python/vramscope/_files.py`).
 //! - `flight_recorder`: bundles of the Python profiler, written by `vramscope-profiler`.
 //! - `line_profile`: memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
@@ -108,7 +108,7 @@ mod _native {
     #[pymodule_export]
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
-    use super::explain::explain_out_of_memory;
+    use super::explain::{explain_out_of_memory, explain_text};
     #[pymodule_export]
     use super::files::{OutputFile, append_operators};
     #[pymodule_export]

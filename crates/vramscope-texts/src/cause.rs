@@ -2,29 +2,7 @@
 
 use serde::Serialize;
 
-use crate::error::TextError;
-
-/// Why a request failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CauseKind {
-    /// Even with an empty cache, the request would not have fit.
-    Size,
-    /// The cache has the missing bytes, in pieces that cannot serve the request.
-    Fragmentation,
-    /// Other processes use what is missing.
-    Others,
-    /// A limit of the program; the device has room.
-    Limit,
-    /// More bytes are free than were requested, but not as the allocator needs them.
-    Pages,
-    /// The memory of the host, not of the device.
-    Host,
-    /// Virtual addresses, not memory.
-    AddressSpace,
-    /// The text does not show it.
-    Unknown,
-}
+use crate::error::{CauseKind, TextError};
 
 /// A cause and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -2,6 +2,28 @@
 
 use serde::Serialize;
 
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CauseKind {
+    /// Even with an empty cache, the request would not have fit.
+    Size,
+    /// The cache has the missing bytes, in pieces that cannot serve the request.
+    Fragmentation,
+    /// Other processes use what is missing.
+    Others,
+    /// A limit of the program; the device has room.
+    Limit,
+    /// More bytes are free than were requested, but not as the allocator needs them.
+    Pages,
+    /// The memory of the host, not of the device.
+    Host,
+    /// Virtual addresses, not memory.
+    AddressSpace,
+    /// The text does not show it.
+    Unknown,
+}
+
 /// An out-of-memory error in a text. Numbers are bytes as the text rounds them; `None` if the text does not have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TextError {
@@ -49,7 +71,7 @@ pub struct TextError {
     pub expandable_segments: bool,
     /// What the wording itself says of the cause.
     #[serde(skip)]
-    pub(crate) says: Option<crate::cause::CauseKind>,
+    pub(crate) says: Option<CauseKind>,
 }
 
 impl TextError {
@@ -120,31 +142,4 @@ pub struct Found {
     pub followed: u64,
     /// Number of lines.
     pub lines: u64,
-}
-
-/// An error with its cause, as in `vramscope report --json`.
-#[derive(Serialize)]
-pub struct ErrorJson<'f> {
-    #[serde(flatten)]
-    error: &'f TextError,
-    cause: crate::cause::Cause,
-}
-
-/// What a text has, as in `vramscope report --json`.
-#[derive(Serialize)]
-pub struct FoundJson<'f> {
-    lines: u64,
-    errors: Vec<ErrorJson<'f>>,
-    more_errors: u64,
-    followed: u64,
-}
-
-impl Found {
-    /// The output as JSON.
-    #[must_use]
-    pub fn json(&self) -> FoundJson<'_> {
-        let error = |error| ErrorJson { error, cause: TextError::cause(error) };
-        let Self { lines, more_errors, followed, .. } = *self;
-        FoundJson { lines, errors: self.errors.iter().map(error).collect(), more_errors, followed }
-    }
 }

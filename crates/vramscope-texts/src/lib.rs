@@ -6,6 +6,7 @@
 //! - `error`: an error and its numbers.
 //! - `cause`: the cause as far as the numbers show it.
 //! - `told`: sentences, and a bar.
+//! - `json`: the same as JSON.
 //!
 //! ```
 //! let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of \
@@ -18,12 +19,14 @@
 
 mod cause;
 mod error;
+mod json;
 mod lines;
 mod scan;
 mod told;
 mod wordings;
 
-pub use cause::{Cause, CauseKind};
-pub use error::{ErrorJson, Found, FoundJson, TextError};
+pub use cause::Cause;
+pub use error::{CauseKind, Found, TextError};
+pub use json::{ErrorJson, FoundJson};
 pub use scan::{MOST_ERRORS, read};
 pub use told::told;

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use vramscope_basics::units::{bytes, counted};
 
-use crate::cause::CauseKind;
-use crate::error::{Found, TextError};
+use crate::error::{CauseKind, Found, TextError};
 
 /// Columns of the bar.
 const COLUMNS: u64 = 60;

@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
 
-use crate::cause::CauseKind;
-use crate::error::TextError;
+use crate::error::{CauseKind, TextError};
 use crate::lines::regex;
 
 /// A number of an error.

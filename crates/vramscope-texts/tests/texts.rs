@@ -65,3 +65,44 @@ fn numbers_and_causes_are_those_judged_by_hand() {
     }
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// A small generator, so that a run can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n.max(1)
+    }
+}
+
+/// Changes texts at random: bytes, parts that are cut, doubled or swapped. 300 of them; `TEXTS=10000` for more.
+#[test]
+fn changed_texts_never_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/texts");
+    let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let texts: Vec<Vec<u8>> =
+        names.iter().map(|name| fs::read(name).unwrap()).filter(|text| text.len() < 20_000).collect();
+    let mut random = Random(7);
+    let all = std::env::var("TEXTS").ok().and_then(|count| count.parse().ok()).unwrap_or(300);
+    for _ in 0..all {
+        let mut text = texts[random.below(texts.len())].clone();
+        for _ in 0..=random.below(8) {
+            let at = random.below(text.len());
+            match random.below(4) {
+                0 if !text.is_empty() => text[at] = random.below(256) as u8,
+                1 => text.truncate(at),
+                2 => {
+                    let part = text[at..(at + random.below(200)).min(text.len())].to_vec();
+                    let to = random.below(text.len() + 1);
+                    text.splice(to..to, part);
+                }
+                _ => text.extend_from_slice(&texts[random.below(texts.len())]),
+            }
+        }
+        let found = vramscope_texts::read(text.as_slice()).unwrap();
+        let told = vramscope_texts::told("text", &found);
+        assert!(told.len() < 100_000, "{}", told.len());
+    }
+}

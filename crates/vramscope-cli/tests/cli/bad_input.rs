@@ -23,6 +23,7 @@ fn an_empty_file() {
 #[test]
 fn text() {
     assert_cmd_snapshot!(report_on("notes.txt", b"CUDA out of memory. Tried to allocate 2.00 GiB"));
+    assert_cmd_snapshot!(report_on("poem.txt", b"No error is here"));
 }
 
 #[test]

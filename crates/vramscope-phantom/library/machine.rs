@@ -25,6 +25,8 @@ pub(crate) struct Machine {
     place: AtomicUsize,
     /// Whether this process has a context on each device.
     contexts: [AtomicBool; DEVICES],
+    /// Bytes of the machine code that this process loaded with the context of each device.
+    modules: [AtomicU64; DEVICES],
     /// The process id that was last counted as having a context.
     counted: AtomicU64,
     /// The devices that the program may see, in the order of its ordinals.
@@ -32,6 +34,15 @@ pub(crate) struct Machine {
 }
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
+
+/// Returns the bytes of machine code that a context of a device with this compute capability loads at once.
+static MODULE_BYTES: OnceLock<fn(u32) -> u64> = OnceLock::new();
+
+/// Sets the function that counts the machine code of a new context. The first call counts.
+pub(crate) fn count_modules_with(count: fn(u32) -> u64) {
+    // Later calls pass the same function.
+    MODULE_BYTES.set(count).ok();
+}
 
 /// The machine, opened on the first call.
 pub(crate) fn machine() -> &'static Machine {
@@ -44,6 +55,7 @@ pub(crate) fn machine() -> &'static Machine {
             state,
             place: AtomicUsize::new(PROCESSES),
             contexts: [const { AtomicBool::new(false) }; DEVICES],
+            modules: [const { AtomicU64::new(0) }; DEVICES],
             counted: AtomicU64::new(0),
             visible,
         }
@@ -121,10 +133,26 @@ impl Machine {
             self.contexts[device].store(false, Ordering::Release);
             return taken;
         }
+        if let Err(refusal) = self.load_modules(device) {
+            self.end_context(device);
+            return Err(refusal);
+        }
         if is_first && self.counted.swap(own_id(), Ordering::AcqRel) != own_id() {
             self.count(Counter::Processes);
         }
         python::settings_without_site().iter().for_each(|setting| self.notice(Noticed::Unrecorded, setting));
+        Ok(())
+    }
+
+    /// Takes the bytes of the machine code that a new context loads.
+    fn load_modules(&self, device: usize) -> Answer {
+        let capability = self.fact(device, Fact::ComputeCapability) as u32;
+        let bytes = MODULE_BYTES.get().map_or(0, |count| count(capability));
+        if bytes > 0 {
+            self.take(device, Purpose::Modules, bytes)?;
+            self.modules[device].store(bytes, Ordering::Release);
+            self.state.fact(device, Fact::ModuleBytes).fetch_max(bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 
@@ -142,6 +170,7 @@ impl Machine {
     pub(crate) fn end_context(&self, device: usize) {
         if self.contexts[device].swap(false, Ordering::AcqRel) {
             self.give_back(device, Purpose::Context, self.fact(device, Fact::ContextBytes));
+            self.give_back(device, Purpose::Modules, self.modules[device].swap(0, Ordering::AcqRel));
         }
     }
 

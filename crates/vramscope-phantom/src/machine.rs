@@ -80,6 +80,8 @@ pub struct GpuUse {
     pub peak_bytes: u64,
     /// The peak use by NCCL's communicators, by a model.
     pub peak_communication_bytes: u64,
+    /// The machine code of the libraries of one process, by a model; 0 if modules are loaded lazily.
+    pub module_bytes: u64,
 }
 
 /// Counts over all processes.
@@ -193,6 +195,7 @@ impl MachineReport {
                 used_bytes: fact(Fact::UsedBytes),
                 peak_bytes: fact(Fact::PeakBytes),
                 peak_communication_bytes: fact(Fact::PeakCommunicationBytes),
+                module_bytes: fact(Fact::ModuleBytes),
             }
         };
         let count = |counter| state.counter(counter).load(Ordering::Relaxed);

@@ -49,11 +49,13 @@ pub(crate) enum Purpose {
     Context,
     /// NCCL's memory for a communicator, by a model.
     Communication,
+    /// The machine code of the program's libraries, if it is loaded eagerly, by a model.
+    Modules,
 }
 
 impl Purpose {
     /// Every purpose, in the order of the numbers.
-    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Context, Self::Communication];
+    pub(crate) const ALL: [Self; 4] = [Self::Memory, Self::Context, Self::Communication, Self::Modules];
 }
 
 /// Counters over all processes.
@@ -120,6 +122,8 @@ pub(crate) enum Fact {
     CommunicationBytes,
     /// The peak of the bytes in use by communicators.
     PeakCommunicationBytes,
+    /// Bytes of the machine code of the program's libraries, of the process with the most; 0 if it is loaded lazily.
+    ModuleBytes,
 }
 
 /// Events that are reported to the user by name.

@@ -52,6 +52,7 @@ struct GpuJson {
     device: usize,
     peak_bytes: u64,
     peak_communication_bytes: u64,
+    module_bytes: u64,
     total_bytes: u64,
 }
 
@@ -200,6 +201,7 @@ fn json(answer: &Answer<'_>) -> Json {
                 device,
                 peak_bytes: gpu.peak_bytes,
                 peak_communication_bytes: gpu.peak_communication_bytes,
+                module_bytes: gpu.module_bytes,
                 total_bytes: gpu.total_bytes,
             })
             .collect(),

@@ -226,13 +226,20 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::
     let (low, high) = (*answer.card.context.start(), *answer.card.context.end());
     let contexts = processes.len().max(1) as u64;
     let what = if contexts > 1 { "CUDA contexts" } else { "a CUDA context" };
+    let loading = if gpu.module_bytes > 0 { "" } else { ", kernels loaded lazily" };
     let up_to = if low < high {
         format!(", up to {} with many kernels", bytes(contexts * high))
     } else {
         String::new()
     };
-    line(contexts * low, &format!("{what}: modeled by GPU{up_to}"))?;
+    line(contexts * low, &format!("{what}{loading}: modeled by GPU{up_to}"))?;
     known += contexts * low;
+    if gpu.module_bytes > 0 {
+        let most = bytes(contexts * (gpu.module_bytes + gpu.module_bytes / 5 * 3));
+        let what = "kernels of the program's libraries, loaded eagerly";
+        line(contexts * gpu.module_bytes, &format!("{what}: modeled, up to {most} with NVIDIA's libraries"))?;
+        known += contexts * gpu.module_bytes;
+    }
     if gpu.peak_communication_bytes > 0 {
         line(gpu.peak_communication_bytes, "NCCL buffers: modeled")?;
         known += gpu.peak_communication_bytes;

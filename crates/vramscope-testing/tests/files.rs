@@ -49,7 +49,12 @@ const ALLOWED: [(&str, &str, &str); 15] = [
     ),
     ("vramscope-recorder/library/ring_file.rs", "OpenOptions::new", "depends only on std; new files of 0600"),
     ("vramscope-recorder/library/ring_file.rs", "fs::symlink", "in a private folder"),
-    ("vramscope-recorder/library/process.rs", "OpenOptions::new", "depends only on std; opens a file to read it"),
+    (
+        "vramscope-recorder/library/process.rs",
+        "OpenOptions::new",
+        "depends only on std; opens a file to read it",
+    ),
+    ("vramscope-recorder/src/attach/memory.rs", "OpenOptions::new", "opens the memory of a process"),
     ("vramscope-phantom/src/run.rs", "fs::symlink", "in a private folder"),
     ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked afterwards"),
     ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "a socket in a private folder"),

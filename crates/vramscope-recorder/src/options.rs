@@ -1,5 +1,7 @@
 //! What a recorder records, and how much of it is kept.
 
+use std::time::Duration;
+
 /// Device memory of a process at which its log is copied: that of PyTorch's segments and of other libraries together, on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyAt {
@@ -37,6 +39,8 @@ pub struct RecorderOptions {
     /// Whether the accesses of allocations are recorded, on a phantom GPU. Logs with [`keep`](Self::keep) have none, because the numbers of
     /// their events would be those of an earlier log.
     pub accesses: bool,
+    /// How often logs are written to the disk, so that they survive a power cut; `None` leaves this to the system.
+    pub sync: Option<Duration>,
     /// Whether logs of earlier runs are replaced. Otherwise, a log whose name is taken gets a number, as `run-rank0-2.vramscope`.
     pub replaces: bool,
 }

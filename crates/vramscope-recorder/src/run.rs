@@ -154,13 +154,6 @@ impl RecorderRun {
         self.folder.path().join(LIBRARY_NAME)
     }
 
-    /// Writes a file beside the library, and returns its path.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
-        self.folder.dir().write_new(name.as_ref(), text.as_bytes())?;
-        Ok(self.folder.path().join(name))
-    }
-
     /// The folder of the rings.
     pub fn rings(&self) -> &Path {
         &self.shared.rings

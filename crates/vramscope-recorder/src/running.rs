@@ -69,6 +69,12 @@ pub fn is_running(process: u32) -> bool {
     exists && !has_ended
 }
 
+/// Whether a process is stopped, as by Ctrl-Z.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_stopped(process: u32) -> bool {
+    status(process).is_some_and(|status| status.starts_with('T'))
+}
+
 /// Address of the start of a process's stack, which differs in each program that the process runs; 0 if it is unknown.
 pub(crate) fn stack_start(process: u32) -> u64 {
     // The 28th field; the state is the third.

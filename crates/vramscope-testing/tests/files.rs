@@ -29,7 +29,7 @@ const REFUSED: [(&str, &str); 14] = [
 ];
 
 /// The allowed uses, with reasons.
-const ALLOWED: [(&str, &str, &str); 15] = [
+const ALLOWED: [(&str, &str, &str); 16] = [
     (
         "vramscope-cli/src/commands/dataset.rs",
         "fs::create_dir_all",
@@ -54,6 +54,7 @@ const ALLOWED: [(&str, &str, &str); 15] = [
         "OpenOptions::new",
         "depends only on std; opens a file to read it",
     ),
+    ("vramscope-recorder/src/attach/memory.rs", "OpenOptions::new", "opens the memory of a process"),
     ("vramscope-phantom/src/run.rs", "fs::symlink", "in a private folder"),
     ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked afterwards"),
     ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "a socket in a private folder"),

@@ -90,6 +90,14 @@ impl ExclusiveFile {
         if self.has_its_name() { Ok(()) } else { Err(io::Error::new(io::ErrorKind::NotFound, why)) }
     }
 
+    /// A handle with which another thread can write the file's data to the disk.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn to_sync(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -22,7 +22,7 @@ use crate::say::{print_json_line, say};
   vramscope attach 4711 --record run.vramscope
   vramscope attach 4711 --record run.vramscope --for 60 --stacks all
 
-The recording ends with Ctrl-C, after --for, or with the process, which goes on without it. Memory from before is unknown. The process must be one of this user's, on Linux with glibc. gdb must be installed: it loads the recorder into the process.")]
+The recording ends with Ctrl-C, after --for, or with the process, which goes on without it. Memory from before is unknown. The process must be one of this user's, on Linux with glibc. One of its threads is stopped for a moment.")]
 pub(crate) struct AttachArgs {
     /// The process ID
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -78,7 +78,11 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     }
     let stop = stop_flag()?;
     let process = AttachedProcess::attach(args.process, &out, options(args.stacks, args.force))?;
-    say(&format!("recording process {}; Ctrl-C ends the recording", args.process));
+    say(&format!(
+        "recording process {}, which was stopped for {:.1} ms; Ctrl-C ends the recording",
+        args.process,
+        process.stopped().as_secs_f64() * 1000.0
+    ));
     let servers = Servers::start(process.running())?;
     let begin = Instant::now();
     while process.is_recorded()

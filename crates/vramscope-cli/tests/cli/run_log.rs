@@ -169,6 +169,43 @@ int main() {
     assert!(report.contains("40.00 MiB"), "{report}");
 }
 
+/// A library counts the calls that write to the disk.
+#[test]
+fn a_log_is_written_to_the_disk_at_an_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), "int main() { for (int i = 0; i < 40; i++) workspace(1 << 20), usleep(25000); }");
+    let Some(phantom) = phantom_run(1) else { return };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let counts = "#include <fcntl.h>\n#include <stdlib.h>\n#include <unistd.h>\n
+        static int count(void) {
+            int file = open(getenv(\"COUNTED\"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+            return write(file, \"x\", 1) != 1 | close(file);
+        }
+        int fsync(int file) { return count(); } int fdatasync(int file) { return count(); }";
+    std::fs::write(path("counts.c"), counts).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-w", "-shared", "-fPIC", "-o", &path("libcounts.so"), &path("counts.c")]);
+    assert!(cc.status().unwrap().success());
+    let calls = |options: &[&str]| {
+        std::fs::remove_file(path("counted")).ok();
+        let (log, program) = (path("run-%t.vramscope"), path("program"));
+        let words = [&["run", "--record", &log][..], options, &["--", &program]].concat();
+        let mut command = vramscope(&words);
+        command.envs(phantom.environment()).env("COUNTED", path("counted"));
+        // The phantom's libraries are for the program, which gets them from the command.
+        let preload = phantom.environment().into_iter().find(|(name, _)| *name == "LD_PRELOAD");
+        let mut value = std::ffi::OsString::from(path("libcounts.so"));
+        if let Some((_, phantoms)) = preload {
+            value.push(":");
+            value.push(phantoms);
+        }
+        assert!(command.env("LD_PRELOAD", value).status().unwrap().success());
+        std::fs::read(path("counted")).map_or(0, |calls| calls.len())
+    };
+    assert_eq!(calls(&[]), 0);
+    assert!(calls(&["--sync", "0.2"]) >= 3);
+}
+
 /// A program that allocates memory and then waits, and the command that records it.
 fn waiting(folder: &Path, phantom: &vramscope::phantom::PhantomRun) -> std::process::Child {
     let program = r#"int main() {
@@ -438,22 +475,11 @@ fn errors_of_recordings(log: &Path, prepare: &dyn Fn()) -> Option<[(i32, String)
     }))
 }
 
-fn has_gdb() -> bool {
-    let is_there = Command::new("gdb").arg("--version").output().is_ok();
-    if !is_there {
-        vramscope_testing::skip("gdb", "attaching to a process takes gdb");
-    }
-    is_there
-}
-
 /// The exit code of `vramscope run` is that of the program.
 #[test]
 fn a_log_on_a_full_disk_is_an_error() {
     let Some(disk) = crate::outputs::FullDisk::new("64k") else { return };
     disk.fill();
-    if !has_gdb() {
-        return;
-    }
     let log = disk.path().join("run.vramscope");
     let Some(errors) = errors_of_recordings(&log, &|| ()) else { return };
     let why =
@@ -468,9 +494,6 @@ fn a_log_on_a_full_disk_is_an_error() {
 
 #[test]
 fn a_log_whose_folder_was_removed_is_an_error() {
-    if !has_gdb() {
-        return;
-    }
     let outer = tempfile::tempdir().unwrap();
     let folder = outer.path().join("logs");
     let log = folder.join("run.vramscope");
@@ -497,10 +520,6 @@ fn a_log_whose_folder_was_removed_is_an_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_running_process_is_recorded_for_some_time() {
-    if Command::new("gdb").arg("--version").output().is_err() {
-        vramscope_testing::skip("gdb", "attaching to a process takes gdb");
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     compile(
         folder.path(),

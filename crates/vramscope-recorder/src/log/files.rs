@@ -14,6 +14,7 @@ use vramscope_trace::{Action, LogFact};
 
 use super::driver::{Held, Mapped, Place};
 use super::stacks::{Stacks, log_frame};
+use super::sync::Sync;
 use super::{ProcessLog, Taken, Written};
 use crate::symbols::{Modules, Names};
 
@@ -135,7 +136,7 @@ impl ProcessLog {
         }
         let (modules, names) = (self.stacks.modules.clone(), Arc::clone(&self.stacks.names));
         let former = Rest { log: former, unnamed: written.unnamed, modules, names };
-        keep.closing = Some(former.close()?);
+        keep.closing = Some(former.close(None)?);
         Ok(())
     }
 
@@ -183,8 +184,10 @@ impl ProcessLog {
     pub(crate) fn finish(mut self) -> io::Result<Vec<Closing>> {
         self.flush()?;
         let before = self.keep.as_mut().and_then(|keep| keep.closing.take());
-        let Self { log, written: Written { unnamed, .. }, stacks: Stacks { modules, names, .. }, .. } = self;
-        let last = Rest { log, unnamed, modules, names }.close()?;
+        let Self {
+            log, written: Written { unnamed, .. }, stacks: Stacks { modules, names, .. }, sync, ..
+        } = self;
+        let last = Rest { log, unnamed, modules, names }.close(sync)?;
         Ok(before.into_iter().chain([last]).collect())
     }
 }
@@ -246,10 +249,13 @@ impl<W: io::Write> Rest<W> {
 
 impl Rest<ExclusiveFile> {
     /// Adds the names and closes the log, in a thread.
-    pub(super) fn close(self) -> io::Result<Closing> {
+    pub(super) fn close(self, sync: Option<Sync>) -> io::Result<Closing> {
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let cancelled = Arc::clone(&is_cancelled);
-        let body = move || self.write(&cancelled).map(drop);
+        let body = move || match (self.write(&cancelled)?, sync) {
+            (Some(log), Some(mut sync)) => sync.flushed(&log, true),
+            _ => Ok(()),
+        };
         let thread = std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(body)?;
         Ok(Closing { thread, is_cancelled })
     }

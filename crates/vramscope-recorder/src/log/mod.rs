@@ -1,9 +1,10 @@
 //! Turns the records of one process into its log. `driver` has what the process holds at the driver, `stacks` the stacks of events,
-//! `files` the limit of the log, its copies and its end.
+//! `files` the limit of the log, its copies and its end, `sync` its way to the disk.
 
 mod driver;
 mod files;
 mod stacks;
+mod sync;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,6 +20,7 @@ pub use self::files::LogCopy;
 pub(crate) use self::files::{Closing, CopyContents, LogPaths};
 use self::files::{Keep, begin, limit, remove_log};
 use self::stacks::{OwnedFrame, Stacks};
+use self::sync::Sync;
 use crate::accesses::Accesses;
 use crate::notes::{Change, Notes};
 use crate::options::RecorderOptions;
@@ -34,6 +36,8 @@ pub(crate) struct ProcessLog {
     keep: Option<Keep>,
     /// Bytes of the log that were flushed.
     flushed: u64,
+    /// Writes the log to the disk, if it is to survive a power cut.
+    sync: Option<Sync>,
     /// Statements about the recording.
     facts: Vec<LogFact<'static>>,
     /// Calls of functions that the library does not follow, and whether the log has their number.
@@ -115,6 +119,7 @@ impl ProcessLog {
             log,
             keep,
             flushed: 0,
+            sync: options.sync.map(Sync::every),
             facts,
             not_followed: BTreeMap::new(),
             written: Written::default(),
@@ -143,6 +148,9 @@ impl ProcessLog {
         let pending = self.log.pending();
         let flushed = self.log.flush();
         self.flushed += (pending - self.log.pending()) as u64;
+        if let Some(sync) = &mut self.sync {
+            sync.flushed(self.log.get_ref(), false)?;
+        }
         flushed
     }
 

@@ -290,6 +290,11 @@ fn read_plain(
         }
         (None, _) => {}
     }
+    if found.is_none() && form.is_none() {
+        // The beginning of a log may be damaged.
+        window.fill(log::SOUGHT)?;
+        found = log::run_of_chunks(window.here()).map(|_| &log::Log as &dyn FormatReader);
+    }
     let Some(found) = found else {
         window.fill(SHORT)?;
         return Err(other_file(window.here()));

@@ -312,12 +312,16 @@ fn a_cut_header_and_other_versions_are_named() {
         error(&sample()[..19]),
         "the file ends at byte 19, inside the header: it is truncated; copy or record it again"
     );
-    for version in [0, 6] {
+    for version in [6, 9] {
         let mut other = sample();
         other[8] = version;
         let end = "and this vramscope reads versions 1 to 5; update vramscope";
         assert_eq!(error(&other), format!("byte 8: the recording has version {version}, {end}"));
     }
+    // No release has this version: the header is damaged.
+    let mut other = sample();
+    other[8] = 0;
+    assert_eq!(read(&other).unwrap().notices.damage, Damage { places: 1, bytes: 4, first: 8 });
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Readers and writers of every format, tested with handwritten files, files written by CPython, and random data.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "the test of damaged logs shows its shares")]
 
 mod files;
 mod generations;
 mod hostile;
 mod libtorch;
 mod log;
+mod log_damage;
 mod log_versions;
 mod nsys;
 mod python;

@@ -49,6 +49,9 @@ pub(crate) struct RunArgs {
     /// run-before.vramscope
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) keep: Option<u64>,
+    /// Write the log to the disk at this interval (fsync), so that it survives a power cut
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) sync: Option<Duration>,
     /// Copy the log to run-at-mark.vramscope once a process holds this much memory on a device, as 20GiB, or 90% of the device
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = copy_at)]
     pub(crate) at: Option<CopyAt>,

@@ -42,6 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
         ("--stacks", args.stacks.is_some()),
         ("--keep", args.keep.is_some()),
         ("--at", args.at.is_some()),
+        ("--sync", args.sync.is_some()),
         ("--also-pickle", args.also_pickle.is_some()),
         ("--categories", args.categories),
     ] {
@@ -70,6 +71,7 @@ fn record_log(args: &RunArgs, name: &OsStr, arguments: &[OsString], out: &Path) 
     let mut options = options(args.stacks, args.force);
     options.keep = args.keep;
     options.copy_at = args.at;
+    options.sync = args.sync;
     if args.keep.is_some_and(|keep| keep < RecorderOptions::LEAST_KEPT) {
         bail!("--keep: a log needs at least {}", bytes(RecorderOptions::LEAST_KEPT));
     }

@@ -45,6 +45,7 @@ mod writer;
 #[cfg(not(target_family = "wasm"))]
 pub use attached::append_operators;
 pub(super) use attached::without_operators;
+pub(super) use reader::{SOUGHT, run_of_chunks};
 pub use writer::{LogBlock, LogDriverEvent, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
 use super::{Contents, FormatReader, Window};
@@ -56,7 +57,7 @@ pub(super) struct Log;
 
 impl FormatReader for Log {
     fn takes(&self, start: &[u8]) -> bool {
-        start.starts_with(&MAGIC)
+        start.starts_with(&MAGIC) || reader::begins(start)
     }
 
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError> {

@@ -55,30 +55,103 @@ const MOST_NOT_FOLLOWED: usize = 1 << 8;
 /// Offset of the first chunk, after the magic bytes, the version and the run.
 const FIRST_CHUNK: u64 = 20;
 
-/// Reads a stream that begins with [`MAGIC`].
+/// Size in bytes of the header, and of the first chunk's header with the tag of its first record.
+const BEGINNING: usize = FIRST_CHUNK as usize + CHUNK_HEADER + 1;
+/// Number of releases of the format after this one that a version in a header may name; beyond, it is damaged.
+const NEXT_VERSIONS: u32 = 4;
+/// Bytes at the beginning of a file in which a chunk is sought if the header is damaged.
+pub(in super::super) const SOUGHT: usize = 3 << 20;
+/// Maximum size of a chunk that is sought in bytes, and of all bytes hashed for it.
+const MOST_SOUGHT: (usize, usize) = (2 << 20, 64 << 20);
+
+/// Whether a file begins with the header and the first chunk of a log, of which the magic bytes or the version may be damaged: both have
+/// the run's number.
+pub(super) fn begins(start: &[u8]) -> bool {
+    start.len() >= BEGINNING
+        && start[12..20] == start[28..36]
+        && start[36..40] == [0; 4]
+        && start[BEGINNING - 1] == NUMBERS
+}
+
+/// The run of the first whole chunk in the beginning of a file.
+pub(in super::super) fn run_of_chunks(start: &[u8]) -> Option<u64> {
+    let mut hashed = 0;
+    for (at, _) in
+        start.windows(CHUNK_HEADER + 1).enumerate().filter(|(_, bytes)| bytes[CHUNK_HEADER] == NUMBERS)
+    {
+        let word =
+            |place: usize| start[at + place..].first_chunk().map_or(0, |&word| u32::from_le_bytes(word));
+        let length = word(0) as usize;
+        let Some(sealed) = start.get(at + CHUNK_SEAL..at + CHUNK_HEADER + length) else { continue };
+        // No log has more chunks.
+        if !(4..MOST_SOUGHT.0).contains(&length) || word(16) > 1 << 28 {
+            continue;
+        }
+        hashed += sealed.len();
+        if hashed > MOST_SOUGHT.1 {
+            return None;
+        }
+        if crc32fast::hash(sealed) == word(4) {
+            return sealed.first_chunk().map(|&run| u64::from_le_bytes(run));
+        }
+    }
+    None
+}
+
+/// Reads a stream that begins with [`MAGIC`], or whose header is damaged.
 pub(super) fn read(mut window: Window<'_>) -> Result<Contents> {
     let most_memory = window.most_memory();
-    let mut reader = Reader { version: version(&mut window)?, most_memory, ..Reader::default() };
-    if reader.version > 1 {
+    window.fill(BEGINNING)?;
+    let mut reader = Reader { most_memory, ..Reader::default() };
+    let has_chunk = begins(window.here());
+    match version(&mut window) {
+        Err(ReadError::LogVersion { version, .. })
+            if (VERSION + 1..=VERSION + NEXT_VERSIONS).contains(&version)
+                && window.here().starts_with(&MAGIC) =>
+        {
+            return Err(ReadError::LogVersion { version, known: VERSION });
+        }
+        Ok(version) if !has_chunk || version == VERSION => {
+            reader.version = version;
+            window.advance(MAGIC.len() + 4);
+        }
+        _ if has_chunk => {
+            // The version, or the magic bytes before it.
+            let damaged = if window.here().starts_with(&MAGIC) { 8..12 } else { 0..8 };
+            reader.version = VERSION;
+            reader.notices.damage.add(damaged.start, damaged.end - damaged.start);
+            window.advance(MAGIC.len() + 4);
+        }
+        other => {
+            window.fill(SOUGHT)?;
+            let Some(run) = run_of_chunks(window.here()) else {
+                return Err(other.err().unwrap_or_else(|| header_cut(&window)));
+            };
+            (reader.version, reader.run) = (VERSION, run);
+        }
+    }
+    if reader.version > 1 && window.offset() > 0 {
         window.fill(8)?;
         let Some(&run) = window.here().first_chunk() else { return Err(header_cut(&window)) };
         reader.run = u64::from_le_bytes(run);
         window.advance(8);
     }
     let length = chunks(&mut window, &mut reader)?;
+    reader.read_suspect(None)?;
     let format = Format::Log { version: reader.version };
     let (trace, notices) = reader.finish(length)?;
     Ok(Contents { trace, notices, format })
 }
 
+/// The version of the header at hand.
 fn version(window: &mut Window<'_>) -> Result<u32> {
-    window.fill(MAGIC.len() + 4)?;
-    let Some(&version) = window.here()[MAGIC.len()..].first_chunk() else { return Err(header_cut(window)) };
+    let Some(&version) = window.here().get(MAGIC.len()..).and_then(|rest| rest.first_chunk()) else {
+        return Err(header_cut(window));
+    };
     let version = u32::from_le_bytes(version);
-    if !(1..=VERSION).contains(&version) {
+    if !(1..=VERSION).contains(&version) || !window.here().starts_with(&MAGIC) {
         return Err(ReadError::LogVersion { version, known: VERSION });
     }
-    window.advance(MAGIC.len() + 4);
     Ok(version)
 }
 
@@ -151,19 +224,19 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
                 window.advance(end);
                 continue;
             }
-            if number > reader.chunks && !reader.is_lost {
-                reader.lose(at, 0);
+            reader.read_suspect(Some(number))?;
+            if number > reader.chunks {
+                // It follows a damaged place, or a damaged place has a copy of it. The number of the next chunk tells which.
+                if !reader.is_lost {
+                    reader.lose(at, 0);
+                }
+                reader.suspect = Some((at, number, sealed[CHUNK_HEADER - CHUNK_SEAL..].to_vec()));
+                window.advance(end);
+                continue;
             }
             reader.chunks = number.wrapping_add(1);
         }
-        let payload = Fields::new(&sealed[header - CHUNK_SEAL..], at + header as u64);
-        match reader.chunk(payload) {
-            // Behind a damaged place, a record may need one that is missing.
-            Err(ReadError::DamagedLog { .. }) if reader.notices.damage.places > 0 => {
-                reader.lose(at, end as u64);
-            }
-            read => read?,
-        }
+        reader.chunk_at(at, header as u64, &sealed[header - CHUNK_SEAL..])?;
         window.advance(end);
         reader.check_memory()?;
     }
@@ -254,6 +327,8 @@ struct Reader {
     /// Run of the recording, and number of its next chunk; 0 in version 1.
     run: u64,
     chunks: u32,
+    /// The offset, number and payload of a chunk whose number is not the next one.
+    suspect: Option<(u64, u32, Vec<u8>)>,
     trace: Trace,
     notices: Notices,
     /// Number of places where records may be missing, and whether one is right before the current chunk.
@@ -328,6 +403,29 @@ impl Reader {
                     + process.readings.len() * size_of::<MemoryReading>()
                     + process.host.len() * size_of::<HostReading>()
             })
+    }
+
+    /// Reads the chunk that was set aside, unless the number of the next one shows that it is a copy of a later one.
+    fn read_suspect(&mut self, next: Option<u32>) -> Result<()> {
+        match self.suspect.take() {
+            Some((at, number, payload)) if next.is_none_or(|next| next > number) => {
+                self.chunks = number.wrapping_add(1);
+                self.chunk_at(at, CHUNK_HEADER as u64, &payload)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the payload of the chunk at an offset.
+    fn chunk_at(&mut self, at: u64, header: u64, payload: &[u8]) -> Result<()> {
+        match self.chunk(Fields::new(payload, at + header)) {
+            // Behind a damaged place, a record may need one that is missing.
+            Err(ReadError::DamagedLog { .. }) if self.notices.damage.places > 0 => {
+                self.lose(at, header + payload.len() as u64);
+                Ok(())
+            }
+            read => read,
+        }
     }
 
     fn chunk(&mut self, mut f: Fields<'_>) -> Result<()> {

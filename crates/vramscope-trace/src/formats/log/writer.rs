@@ -21,7 +21,7 @@ use crate::process::{DriverMemory, HostReading, LogFact, MemoryReading};
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
 /// Size in bytes at which a chunk is closed. A reader holds one chunk at a time.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 1 << 18;
 
 /// Writes a recording while the program runs. The file is readable even if the program is killed.
 ///

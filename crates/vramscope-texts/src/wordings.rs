@@ -538,7 +538,7 @@ fn size_of(text: &str, unit: &str) -> Option<u64> {
         _ => 0,
     };
     let bytes = number * 1024_f64.powi(power);
-    (bytes >= 0.0 && bytes < 2e19).then_some(bytes.round() as u64)
+    (0.0..2e19).contains(&bytes).then_some(bytes.round() as u64)
 }
 
 #[cfg(test)]

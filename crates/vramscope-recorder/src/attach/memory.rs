@@ -153,7 +153,7 @@ impl<'a> Object<'a> {
             let text = texts.get(name..).unwrap_or_default();
             let has_name =
                 |name: &&str| text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
-            if let Some(place) = names.iter().position(|name| is_defined && has_name(&name)) {
+            if let Some(place) = names.iter().position(|name| is_defined && has_name(name)) {
                 found[place] = (self.base.wrapping_add(value), number::<8>(symbol, 16));
             }
         }

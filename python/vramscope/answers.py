@@ -135,11 +135,11 @@ CertaintyAbout = Literal["end", "values", "time"]
 """The subject of a reason."""
 
 
-CertaintyEffect = Literal["none", "range", "unbounded"]
+CertaintyEffect = Literal["none", "model", "range", "unbounded"]
 """The effect of a reason on the peak."""
 
 
-CertaintyKind = Literal["exact", "between", "at_least"]
+CertaintyKind = Literal["exact", "modeled", "between", "at_least"]
 """The kind of a number."""
 
 

@@ -116,11 +116,12 @@ calls! {
     }
 }
 
-/// Only the kernels for channels-last tensors have a workspace; the others are those of the functions without `Ex`, which have none.
+/// A model: only the kernels for channels-last tensors have a workspace, which is small; the others are those of the functions without
+/// `Ex`, which have none.
 fn batch_norm(mode: c_int, name: &'static str, size: &Out<usize>) -> Answer {
     const PERSISTENT: c_int = 2;
     if mode == PERSISTENT {
-        machine().notice(Noticed::LeftOut, name);
+        machine().notice(Noticed::Modeled, name);
     }
     size.set(0)
 }

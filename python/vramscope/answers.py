@@ -131,7 +131,7 @@ class Certainty(TypedDict):
     """Why the peak is no single number. Of an exact number, what the runs showed to have no effect."""
 
 
-CertaintyAbout = Literal["end", "values", "time"]
+CertaintyAbout = Literal["end", "values", "time", "libraries", "choices"]
 """The subject of a reason."""
 
 

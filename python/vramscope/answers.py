@@ -131,15 +131,15 @@ class Certainty(TypedDict):
     """Why the peak is no single number. Of an exact number, what the runs showed to have no effect."""
 
 
-CertaintyAbout = Literal["end", "values", "time"]
+CertaintyAbout = Literal["end", "values", "time", "libraries", "choices"]
 """The subject of a reason."""
 
 
-CertaintyEffect = Literal["none", "range", "unbounded"]
+CertaintyEffect = Literal["none", "model", "range", "unbounded"]
 """The effect of a reason on the peak."""
 
 
-CertaintyKind = Literal["exact", "between", "at_least"]
+CertaintyKind = Literal["exact", "modeled", "between", "at_least"]
 """The kind of a number."""
 
 

@@ -81,6 +81,29 @@ int main(int count, char **arguments) {
     cudnnBackendDestroyDescriptor(plan);
 }"#;
 
+/// The functions with a handle: a filter's gradient, whose descriptors are in another order than those of the forward convolution.
+const ALGORITHM: &str = r#"#include <stdio.h>
+#include <string.h>
+int cudnnCreate(void **), cudnnSetTensorNdDescriptor(void *, int, int, const int *, const int *);
+int cudnnSetFilterNdDescriptor(void *, int, int, int, const int *), cudnnSetConvolutionMathType(void *, int);
+int cudnnSetConvolutionNdDescriptor(void *, int, const int *, const int *, const int *, int, int);
+int cudnnGetConvolutionBackwardFilterAlgorithm_v7(void *, void *, void *, void *, void *, int, int *, void *);
+int main() {
+    int x[] = {1, 30, 256, 256}, y[] = {1, 16, 256, 256}, w[] = {16, 30, 3, 3}, one[] = {1, 1}, found = 0;
+    int xs[] = {1966080, 65536, 256, 1}, ys[] = {1048576, 65536, 256, 1};
+    struct { int algorithm, status; float time; size_t memory; int determinism, math, reserved[3]; } chosen;
+    void *handle = 0, *dx = (void *)16, *dy = (void *)32, *dw = (void *)48, *convolution = (void *)64;
+    cudnnCreate(&handle);
+    cudnnSetTensorNdDescriptor(dx, 0, 4, x, xs), cudnnSetTensorNdDescriptor(dy, 0, 4, y, ys);
+    cudnnSetFilterNdDescriptor(dw, 0, 0, 4, w);
+    cudnnSetConvolutionNdDescriptor(convolution, 2, one, one, one, 1, 0);
+    cudnnSetConvolutionMathType(convolution, 3);
+    for (int i = 0; i < 2; i++) {
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, dx, dy, convolution, dw, 1, &found, &chosen);
+        printf("%d: %zu bytes, math %d\n", found, chosen.memory, chosen.math);
+    }
+}"#;
+
 fn cc(folder: &Path, arguments: &[&str]) {
     let status = Command::new("cc").current_dir(folder).args(arguments).status().unwrap();
     assert!(status.success(), "cc {arguments:?}");
@@ -118,13 +141,18 @@ fn graph_library(folder: &Path, version: u32, refuses: bool) {
 
 /// Compiles the program in a folder, linked to a `libcudnn.so.9` there.
 fn program(folder: &Path) {
+    compile(folder, PROGRAM);
+}
+
+fn compile(folder: &Path, program: &str) {
     let functions = "cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor cudnnBackendFinalize
         cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendExecute cudnnCreate cudnnGetLastErrorString
-        cudaEventCreate cudaEventRecord cudaEventElapsedTime";
+        cudnnSetTensorNdDescriptor cudnnSetFilterNdDescriptor cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7 cudaEventCreate cudaEventRecord cudaEventElapsedTime";
     let functions = functions.split_whitespace().map(|name| format!("int {name}(void) {{ return 0; }}\n"));
     let library = functions.collect::<String>() + "long cudnnGetVersion(void) { return 90501; }\n";
     std::fs::write(folder.join("library.c"), library).unwrap();
-    std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
+    std::fs::write(folder.join("program.c"), program).unwrap();
     cc(folder, &["-shared", "-fPIC", "-Wl,-soname,libcudnn.so.9", "-o", "libcudnn.so.9", "library.c"]);
     cc(folder, &["-w", "-o", "program", "program.c", "-L.", "-l:libcudnn.so.9", "-Wl,-rpath,$ORIGIN"]);
 }
@@ -262,4 +290,19 @@ fn the_time_of_plans_follows_from_their_workspaces() {
         assert!(said.contains(expected), "{said}");
         assert_eq!(report.timed_at, [TimedAt { line: "the program".to_owned(), plans: 1 }]);
     }
+}
+
+/// The graph is made once for equal convolutions.
+#[test]
+fn functions_with_a_handle_have_the_workspace_of_an_equal_graph() {
+    let (_kept, folder) = wheels();
+    compile(&folder, ALGORITHM);
+    graph_library(&folder, 92_600, false);
+    let (said, report) = run_with(&folder, 80, PhantomOptions::default(), &[]);
+    assert_eq!(said.matches("1: 4242 bytes, math 3\n").count(), 2, "{said}");
+    let operation = "set 11: 714, kind 1\nset 11: 715, kind 17\nset 11: 716, kind 17\nset 11: 717, kind 17\n";
+    assert_eq!(said.matches(operation).count(), 1, "{said}");
+    assert_eq!(said.matches("create ").count(), said.matches("destroy ").count() + 1, "{said}");
+    let calls: Vec<_> = report.unanswered.iter().map(|call| (&*call.name, call.calls, call.kind)).collect();
+    assert_eq!(calls, [("algorithms of convolutions", 2, UnansweredKind::Modeled)]);
 }

@@ -37,11 +37,7 @@ pub(crate) fn text(runner: &Runner<'_>, found: &Found) -> Result<String, std::fm
     if found.is_stopped {
         writeln!(out, "\nStopped: not all changes were measured.")?;
     }
-    writeln!(
-        out,
-        "\nThe CUDA context is modeled: at most {}. Workspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT are not included.",
-        bytes(*runner.card.context.end())
-    )?;
+    writeln!(out, "\nThe CUDA context is modeled: at most {}.", bytes(*runner.card.context.end()))?;
     Ok(out)
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::Fit;
+use vramscope_phantom::{MachineReport, UnansweredKind};
 use vramscope_report::bytes;
 
 use super::attempt::Attempt;
@@ -26,6 +27,7 @@ pub(crate) struct Certainty {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     Exact,
+    Modeled,
     Between,
     AtLeast,
 }
@@ -51,6 +53,10 @@ pub(crate) enum About {
     Values,
     /// When the GPU has done its work.
     Time,
+    /// Memory of libraries.
+    Libraries,
+    /// Choices by measured time.
+    Choices,
 }
 
 /// The effect of a reason on the peak.
@@ -60,6 +66,8 @@ pub(crate) enum About {
 pub(crate) enum Effect {
     /// The extremes have the same peak.
     None,
+    /// The peak includes a model.
+    Model,
     /// The extremes are in the range.
     Range,
     /// An extreme was not run: the peak may be higher.
@@ -84,8 +92,12 @@ impl Certainty {
         let values = (shown.reads_values() && is_open(About::Values)).then(|| shown.values_read());
         let time =
             (shown.machine.counts.crosses_streams && is_open(About::Time)).then(|| CROSSING.to_owned());
+        let choices =
+            (!shown.machine.timed_at.is_empty() && is_open(About::Choices)).then(|| shown.choices());
         basis.extend(values.map(|text| Reason::unbounded(About::Values, text)));
         basis.extend(time.map(|text| Reason::unbounded(About::Time, text)));
+        basis.extend(choices.map(|text| Reason::unbounded(About::Choices, text)));
+        basis.extend(libraries(&shown.machine));
         let peaks = shown.extremes.iter().map(|extreme| extreme.peak).chain([peak]).collect();
         Self::new(peaks, basis)
     }
@@ -102,12 +114,13 @@ impl Certainty {
         let kind = match () {
             () if basis.iter().any(|reason| reason.effect == Effect::Unbounded) => Kind::AtLeast,
             () if low_bytes < high => Kind::Between,
+            () if basis.iter().any(|reason| reason.effect == Effect::Model) => Kind::Modeled,
             () => Kind::Exact,
         };
         let (low_bytes, high_bytes) = match kind {
             // The runs reached the largest of their peaks.
             Kind::AtLeast => (high, None),
-            Kind::Between | Kind::Exact => (low_bytes, Some(high)),
+            _ => (low_bytes, Some(high)),
         };
         Self { kind, low_bytes, high_bytes, basis }
     }
@@ -133,19 +146,40 @@ impl Certainty {
         match (self.kind, self.high_bytes) {
             (Kind::Between, Some(high)) => format!("between {low} and {} ({})", bytes(high), self.why()),
             (Kind::AtLeast, _) => format!("at least {low} ({})", self.why()),
+            (Kind::Modeled, _) => format!("modeled, {low} ({})", self.why()),
             _ => format!("exact, {low}"),
         }
     }
 
     /// The reasons in words.
     fn why(&self) -> String {
-        let wanted = if self.kind == Kind::AtLeast { Effect::Unbounded } else { Effect::Range };
+        let wanted = match self.kind {
+            Kind::AtLeast => Effect::Unbounded,
+            Kind::Between => Effect::Range,
+            Kind::Modeled | Kind::Exact => Effect::Model,
+        };
         let mut texts: Vec<&str> =
             self.basis.iter().filter(|reason| reason.effect == wanted).map(|reason| &*reason.text).collect();
         // Several runs may show the same.
         texts.dedup();
         texts.join("; ")
     }
+}
+
+/// What the memory of libraries means for the peak.
+fn libraries(machine: &MachineReport) -> Vec<Reason> {
+    let kinds = [
+        (UnansweredKind::LeftOut, Effect::Unbounded, "left out"),
+        (UnansweredKind::Modeled, Effect::Model, "modeled"),
+    ];
+    let of = |(kind, effect, word)| {
+        let names: Vec<&str> =
+            machine.unanswered.iter().filter(|call| call.kind == kind).map(|call| &*call.name).collect();
+        let more = if names.len() > 2 { ", and more" } else { "" };
+        let text = format!("{word}: {}{more}", names.get(..2).unwrap_or(&names).join(", "));
+        (!names.is_empty()).then_some(Reason { about: About::Libraries, text, effect })
+    };
+    kinds.into_iter().filter_map(of).collect()
 }
 
 /// The name of a verdict.
@@ -176,6 +210,16 @@ mod tests {
             Certainty::new(vec![5 << 30, 7 << 30], vec![reason(Effect::Range), reason(Effect::Unbounded)]);
         assert_eq!((open.low_bytes, open.high_bytes), (7 << 30, None));
         assert_eq!(open.text(), "at least 7.00 GiB (why)");
+    }
+
+    #[test]
+    fn a_number_with_a_model_in_it_is_not_exact() {
+        let modeled = Certainty::new(vec![5 << 30], vec![reason(Effect::Model)]);
+        assert_eq!((modeled.text().as_str(), modeled.high_bytes), ("modeled, 5.00 GiB (why)", Some(5 << 30)));
+        assert_eq!(modeled.fit(Fit::Fits), Some(Fit::Fits));
+        let range =
+            Certainty::new(vec![5 << 30, 7 << 30], vec![reason(Effect::Range), reason(Effect::Model)]);
+        assert_eq!(range.text(), "between 5.00 GiB and 7.00 GiB (why)");
     }
 
     #[test]

@@ -53,14 +53,25 @@ pub(crate) fn explore(
     again: impl Fn(&RunRequest, u64) -> anyhow::Result<Attempt>,
 ) -> anyhow::Result<(RunRequest, Attempt)> {
     let (main_args, mut main) = of_values(args, first, control, &again)?;
-    if args.once || args.on.gpu_speed.is_some() || main.failed() || !main.machine.counts.crosses_streams {
+    if args.once || main.failed() {
         return Ok((main_args, main));
     }
-    control.say("note: the program uses memory on several streams: running it on a GPU that has done its work only when the program waits for it");
-    let mut late = main_args.clone();
-    late.on.gpu_speed = Some(GpuSpeed::Late);
-    let attempt = again(&late, unlimited(&main))?;
-    main.extremes.push(Extreme::of(&attempt, About::Time, CROSSING.to_owned()));
+    if args.on.gpu_speed.is_none() && main.machine.counts.crosses_streams {
+        control.say("note: the program uses memory on several streams: running it on a GPU that has done its work only when the program waits for it");
+        let mut late = main_args.clone();
+        late.on.gpu_speed = Some(GpuSpeed::Late);
+        let attempt = again(&late, unlimited(&main))?;
+        main.extremes.push(Extreme::of(&attempt, About::Time, CROSSING.to_owned()));
+    }
+    if !main.machine.timed_at.is_empty() {
+        control.say(
+            "note: the program chooses plans of cuDNN by their time: running it with the largest workspaces",
+        );
+        let mut large = main_args.clone();
+        large.on.large_workspaces = true;
+        let attempt = again(&large, unlimited(&main))?;
+        main.extremes.push(Extreme::of(&attempt, About::Choices, main.choices()));
+    }
     Ok((main_args, main))
 }
 

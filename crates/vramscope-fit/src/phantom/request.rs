@@ -51,6 +51,10 @@ pub struct GpuRequest {
     /// PyTorch's allocator keeps freed memory for other streams]
     #[cfg_attr(feature = "command", arg(long, value_name = "instant|late", value_parser = speed_of))]
     pub gpu_speed: Option<GpuSpeed>,
+    /// Whether the plan of cuDNN with the largest workspace is the fastest, if the program measures them: an extreme.
+    #[cfg_attr(feature = "command", arg(skip))]
+    #[serde(skip)]
+    pub(crate) large_workspaces: bool,
 }
 
 impl Default for GpuRequest {
@@ -65,6 +69,7 @@ impl Default for GpuRequest {
             cudnn: None,
             routing: None,
             gpu_speed: None,
+            large_workspaces: false,
         }
     }
 }

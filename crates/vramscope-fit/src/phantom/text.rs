@@ -382,7 +382,7 @@ fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 
 fn unanswered(out: &mut String, calls: &[Unanswered]) -> std::fmt::Result {
     for (kind, words) in [
-        (UnansweredKind::LeftOut, "Not included, because its size is unknown without a GPU"),
+        (UnansweredKind::LeftOut, "Left out"),
         (UnansweredKind::Modeled, "Modeled"),
         (UnansweredKind::Refused, "Refused calls"),
         (UnansweredKind::Unknown, "Calls unknown to the phantom"),

@@ -33,8 +33,7 @@ const GRAPH_HANDLE: c_int = 800;
 const ENGINE_GRAPH: c_int = 1300;
 const ENGINE_DEVICE: c_int = 1307;
 
-/// `CUDNN_TYPE_INT64` and `CUDNN_TYPE_BACKEND_DESCRIPTOR`.
-const INTEGER: c_int = 3;
+/// `CUDNN_TYPE_BACKEND_DESCRIPTOR`.
 const DESCRIPTOR: c_int = 15;
 
 /// Attributes of plans and engines that callers read without setting them: numbers, all 0.
@@ -149,20 +148,13 @@ fn keep(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *cons
 pub(crate) fn finalize(descriptor: usize) -> c_int {
     let Some(own) = keeper(descriptor) else { return 0 };
     let Ok(plan) = PLANS.with(descriptor, |plan| *plan) else { return own.finalize(descriptor) };
-    match number(own, plan.configuration, WORKSPACE_OF_CONFIGURATION) {
+    match own.number(plan.configuration, WORKSPACE_OF_CONFIGURATION) {
         Some(bytes) => {
             PLANS.with(descriptor, |plan| plan.workspace = Some(bytes)).ok();
             0
         }
         None => own.finalize(descriptor),
     }
-}
-
-/// An attribute of a descriptor that is one integer.
-fn number(own: &Own, descriptor: usize, name: c_int) -> Option<i64> {
-    let (mut value, mut count) = (0i64, 0);
-    let status = own.get(descriptor, name, INTEGER, 1, &raw mut count, (&raw mut value).cast());
-    (descriptor != 0 && status == 0 && count == 1).then_some(value)
 }
 
 /// The modeled time of all executed plans, in nanoseconds.
@@ -180,7 +172,7 @@ pub(crate) fn executed(plan: usize) {
     let Some(own) = keeper(plan) else { return };
     let bytes = match PLANS.with(plan, |plan| plan.workspace) {
         Ok(Some(bytes)) => bytes,
-        _ => number(own, plan, PLAN_WORKSPACE).unwrap_or(0),
+        _ => own.number(plan, PLAN_WORKSPACE).unwrap_or(0),
     };
     let bytes = u64::try_from(bytes).unwrap_or(0);
     let is_largest_fastest = machine().state.prefers_large_workspaces();

@@ -21,7 +21,7 @@ pub(super) struct Tensor {
 /// The contents of the caller's descriptors.
 pub(super) static TENSORS: Objects<Tensor> = Objects::new();
 
-fn numbers(at: *const c_int, count: c_int) -> Result<Vec<c_int>, Refusal> {
+pub(super) fn numbers(at: *const c_int, count: c_int) -> Result<Vec<c_int>, Refusal> {
     let count = usize::try_from(count).ok().filter(|&n| n <= MOST_DIMENSIONS).ok_or(Refusal::InvalidValue)?;
     if at.is_null() {
         return Err(Refusal::InvalidValue);

@@ -1,6 +1,7 @@
 //! cuDNN. The program's own library answers about graphs of operations (`own`, `backend`). The functions with a handle need a GPU: their
-//! descriptors return the values that were set, and one algorithm does everything.
+//! descriptors return the values that were set, and their sizes are models (`algorithms`, `rnn`).
 
+pub(crate) mod algorithms;
 pub(crate) mod backend;
 pub(crate) mod descriptors;
 mod own;
@@ -44,60 +45,4 @@ pub(crate) fn dropout_states(_handle: usize, size: Out<usize>) -> Answer {
     let threads = machine().fact(device, Fact::Multiprocessors)
         * machine().fact(device, Fact::ThreadsPerMultiprocessor);
     size.set(48 * threads as usize)
-}
-
-/// `cudnnConvolutionFwdAlgoPerf_t` and its siblings.
-#[repr(C)]
-pub(crate) struct Algorithm {
-    algorithm: c_int,
-    status: c_int,
-    milliseconds: f32,
-    workspace: usize,
-    is_deterministic: c_int,
-    math: c_int,
-    reserved: [c_int; 3],
-}
-
-/// `cudnnGetConvolution*Algorithm_v7`: returns algorithm 1, which every convolution supports.
-#[allow(clippy::too_many_arguments, reason = "the library's signature")]
-pub(crate) fn algorithm(
-    _handle: usize,
-    _a: usize,
-    _b: usize,
-    _c: usize,
-    _d: usize,
-    wanted: c_int,
-    found: Out<c_int>,
-    results: Out<Algorithm>,
-) -> Answer {
-    if wanted > 0 {
-        results.set(Algorithm {
-            algorithm: 1,
-            status: 0,
-            milliseconds: 1.0,
-            workspace: 0,
-            is_deterministic: 1,
-            math: 0,
-            reserved: [0; 3],
-        })?;
-    }
-    found.set(wanted.min(1))
-}
-
-/// `cudnnFindConvolution*AlgorithmEx`: the same result as [`algorithm`]; the phantom measures nothing.
-#[allow(clippy::too_many_arguments, reason = "the library's signature")]
-pub(crate) fn found_algorithm(
-    handle: usize,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    _e: usize,
-    _f: usize,
-    _g: usize,
-    wanted: c_int,
-    found: Out<c_int>,
-    results: Out<Algorithm>,
-) -> Answer {
-    algorithm(handle, a, b, c, d, wanted, found, results)
 }

@@ -177,6 +177,15 @@ impl Own {
         (self.get)(descriptor, name, kind, wanted, count, elements)
     }
 
+    /// An attribute of a descriptor that is one integer.
+    pub(crate) fn number(&self, descriptor: usize, name: c_int) -> Option<i64> {
+        /// `CUDNN_TYPE_INT64`.
+        const INTEGER: c_int = 3;
+        let (mut value, mut count) = (0i64, 0);
+        let status = self.get(descriptor, name, INTEGER, 1, &raw mut count, (&raw mut value).cast());
+        (descriptor != 0 && status == 0 && count == 1).then_some(value)
+    }
+
     /// The message of the last failed call, as far as it fits.
     pub(crate) fn last_error(&self) -> String {
         let mut bytes = [0u8; 1024];

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::dnn::algorithms::{self, Algorithm, Operands};
 use crate::dnn::{self, backend, descriptors, rnn};
 use crate::launches;
 use crate::machine::machine;
@@ -50,18 +51,26 @@ calls! {
         cudnnGetBatchNormalizationTrainingExReserveSpaceSize(handle: usize, mode: c_int, operations: c_int,
             activation: usize, x: usize, size: Out<usize>) = batch_norm_reserve;
         cudnnGetConvolutionForwardAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize, wanted: c_int,
-            found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
-        cudnnGetConvolutionBackwardDataAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize,
-            wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
-        cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize,
-            wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
-        cudnnFindConvolutionForwardAlgorithmEx(handle: usize, a: usize, b: usize, c: usize, d: usize, e: usize,
-            f: usize, g: usize, wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::found_algorithm;
-        cudnnFindConvolutionBackwardDataAlgorithmEx(handle: usize, a: usize, b: usize, c: usize, d: usize, e: usize,
-            f: usize, g: usize, wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::found_algorithm;
-        cudnnFindConvolutionBackwardFilterAlgorithmEx(handle: usize, a: usize, b: usize, c: usize, d: usize,
-            e: usize, f: usize, g: usize, wanted: c_int, found: Out<c_int>, results: Out<dnn::Algorithm>)
-            = dnn::found_algorithm;
+            found: Out<c_int>, results: Out<Algorithm>) = forward;
+        cudnnGetConvolutionBackwardDataAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize, wanted: c_int,
+            found: Out<c_int>, results: Out<Algorithm>) = backward_data;
+        cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize, wanted: c_int,
+            found: Out<c_int>, results: Out<Algorithm>) = backward_filter;
+        cudnnFindConvolutionForwardAlgorithmEx(handle: usize, a: usize, at_a: u64, b: usize, at_b: u64, c: usize, d: usize,
+            at_d: u64, wanted: c_int, found: Out<c_int>, results: Out<Algorithm>) = found_forward;
+        cudnnFindConvolutionBackwardDataAlgorithmEx(handle: usize, a: usize, at_a: u64, b: usize, at_b: u64, c: usize, d: usize,
+            at_d: u64, wanted: c_int, found: Out<c_int>, results: Out<Algorithm>) = found_backward_data;
+        cudnnFindConvolutionBackwardFilterAlgorithmEx(handle: usize, a: usize, at_a: u64, b: usize, at_b: u64, c: usize, d: usize,
+            at_d: u64, wanted: c_int, found: Out<c_int>, results: Out<Algorithm>) = found_backward_filter;
+        cudnnGetConvolutionForwardWorkspaceSize(handle: usize, a: usize, b: usize, c: usize, d: usize, algorithm: c_int,
+            size: Out<usize>) = forward_size;
+        cudnnGetConvolutionBackwardDataWorkspaceSize(handle: usize, a: usize, b: usize, c: usize, d: usize, algorithm: c_int,
+            size: Out<usize>) = backward_data_size;
+        cudnnGetConvolutionBackwardFilterWorkspaceSize(handle: usize, a: usize, b: usize, c: usize, d: usize, algorithm: c_int,
+            size: Out<usize>) = backward_filter_size;
+        cudnnSetConvolutionMathType(descriptor: usize, math: c_int) = algorithms::set_math;
+        cudnnSetConvolutionNdDescriptor(descriptor: usize, dimensions: c_int, padding: *const c_int, stride: *const c_int,
+            dilation: *const c_int, mode: c_int, kind: c_int) = algorithms::set;
     }
     value {
         cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) -> c_int = backend::create;
@@ -84,8 +93,6 @@ calls! {
     }
     zero {
         cudnnGetCTCLossWorkspaceSize[8: usize] cudnnGetCTCLossWorkspaceSize_v8[5: usize]
-        cudnnGetConvolutionBackwardDataWorkspaceSize[6: usize]
-        cudnnGetConvolutionBackwardFilterWorkspaceSize[6: usize] cudnnGetConvolutionForwardWorkspaceSize[6: usize]
     }
     launch {
         [_ _ p p] cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfGridGeneratorForward;
@@ -111,16 +118,81 @@ calls! {
         cudnnDestroySpatialTransformerDescriptor cudnnDestroyTensorDescriptor
         cudnnSetActivationDescriptor cudnnSetCTCLossDescriptor
         cudnnSetCTCLossDescriptorEx cudnnSetCTCLossDescriptor_v9 cudnnSetConvolutionGroupCount
-        cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor
         cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor
     }
 }
 
-/// Only the kernels for channels-last tensors have a workspace; the others are those of the functions without `Ex`, which have none.
+/// The functions that choose an algorithm in a direction. Their descriptors are in the order of the library's arguments.
+macro_rules! direction {
+    ($direction:expr, $operands:expr, $choose:ident $found:ident $size:ident) => {
+        #[allow(clippy::too_many_arguments, reason = "the library's signature")]
+        fn $choose(
+            _handle: usize,
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            wanted: c_int,
+            found: Out<c_int>,
+            results: Out<Algorithm>,
+        ) -> Answer {
+            algorithms::choose($direction, $operands(a, b, c, d), wanted, found, results)
+        }
+
+        /// Measures nothing.
+        #[allow(clippy::too_many_arguments, reason = "the library's signature")]
+        fn $found(
+            handle: usize,
+            a: usize,
+            _at_a: u64,
+            b: usize,
+            _at_b: u64,
+            c: usize,
+            d: usize,
+            _at_d: u64,
+            wanted: c_int,
+            found: Out<c_int>,
+            results: Out<Algorithm>,
+        ) -> Answer {
+            $choose(handle, a, b, c, d, wanted, found, results)
+        }
+
+        fn $size(
+            _handle: usize,
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            _algorithm: c_int,
+            size: Out<usize>,
+        ) -> Answer {
+            size.set(algorithms::workspace($direction, $operands(a, b, c, d)))
+        }
+    };
+}
+
+direction!(
+    algorithms::FORWARD,
+    |x, w, convolution, y| Operands { x, w, convolution, y },
+    forward found_forward forward_size
+);
+direction!(
+    algorithms::BACKWARD_DATA,
+    |w, y, convolution, x| Operands { x, w, convolution, y },
+    backward_data found_backward_data backward_data_size
+);
+direction!(
+    algorithms::BACKWARD_FILTER,
+    |x, y, convolution, w| Operands { x, w, convolution, y },
+    backward_filter found_backward_filter backward_filter_size
+);
+
+/// A model: only the kernels for channels-last tensors have a workspace, which is small; the others are those of the functions without
+/// `Ex`, which have none.
 fn batch_norm(mode: c_int, name: &'static str, size: &Out<usize>) -> Answer {
     const PERSISTENT: c_int = 2;
     if mode == PERSISTENT {
-        machine().notice(Noticed::LeftOut, name);
+        machine().notice(Noticed::Modeled, name);
     }
     size.set(0)
 }

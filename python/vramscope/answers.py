@@ -1210,6 +1210,7 @@ class PhantomGpu(TypedDict):
     device: int
     peak_bytes: int
     peak_communication_bytes: int
+    module_bytes: int
     total_bytes: int
 
 

@@ -27,7 +27,7 @@ pub(crate) struct PhantomArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PhantomCommand {
-    Run(PhantomRunArgs),
+    Run(Box<PhantomRunArgs>),
     List(PhantomListArgs),
 }
 

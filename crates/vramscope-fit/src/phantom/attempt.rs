@@ -237,18 +237,17 @@ impl Attempt {
             .map_or_else(|| "the program reads computed values".to_owned(), |first| format!("{first}{more}"))
     }
 
-<<<<<<< HEAD
     /// Bytes of the machine code of one process's libraries; 0 if modules are loaded lazily.
     pub(crate) fn module_bytes(&self) -> u64 {
         self.machine.gpus.iter().map(|gpu| gpu.module_bytes).max().unwrap_or(0)
-=======
+    }
+
     /// The choices of the program by measured time, in words.
     pub(crate) fn choices(&self) -> String {
         let lines: Vec<&str> = self.machine.timed_at.iter().map(|at| at.line.as_str()).collect();
         let more = if lines.len() > 1 { " and other lines" } else { "" };
         let first = lines.first().copied().unwrap_or("the program");
         format!("{first}{more} chooses plans of cuDNN by their time")
->>>>>>> 2334c0f3653b3d472f4375a5ac14f2d9a75e42ab
     }
 
     /// The memory of each GPU of the run, in bytes.

@@ -25,7 +25,7 @@ def explain(error: BaseException | str) -> str:
 
 
 def explain_errors() -> None:
-    """From now on, prints this explanation below each out-of-memory error that ends the program, or a cell of IPython."""
+    """Prints this explanation below each later out-of-memory error that ends the program, or a cell of IPython."""
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:

@@ -55,10 +55,10 @@ def run(
         steps_timeout: The seconds after which each run of the program gets SIGTERM. The steps until then are enough.
         values: The values that the program reads from memory that no kernel wrote: zeros, or random=SEED.
         cudnn: Another cuDNN that tells the sizes of its workspaces, if the program's own is older than 9.8.
-        routing: What choices by unknown values select: balanced, nothing or one. Small known values are then computed on the host. None: this
-            is done in further runs, if the program reads computed values.
-        gpu_speed: When the GPU has done its work: instant, or late, when the program waits for it. None: instant, and in a further run late,
-            if PyTorch's allocator keeps freed memory for other streams.
+        routing: What choices by unknown values select: balanced, nothing or one. Small known values are then
+            computed on the host. None: this is done in further runs, if the program reads computed values.
+        gpu_speed: When the GPU has done its work: instant, or late, when the program waits for it. None: instant,
+            and in a further run late, if PyTorch's allocator keeps freed memory for other streams.
         world_size: The number of ranks, of which one runs and the others are simulated.
         rank: The rank that runs.
         record: The file of the recording: a pickle, or a log if its name ends in .vramscope. `%t` in the name

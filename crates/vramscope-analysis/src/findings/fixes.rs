@@ -42,7 +42,7 @@ pub enum FixKind {
     AutocastCache,
     /// Let Trainer move its results to host memory, or make them smaller.
     EvalAccumulation,
-    /// Turn gradients off, or drop the graph of what is kept. No backward pass was recorded.
+    /// Turn gradients off, or drop the graphs of results. No backward pass was recorded.
     NoGrad,
     /// Keep numbers or detached tensors instead of tensors with a graph.
     Detach,

@@ -70,13 +70,7 @@ export function OtherLeaks({ shown, reportOf, ...of }: LeaksProps) {
   return (answer.value ?? [])
     .filter(([, leaks]) => leaks.length > 0)
     .map(([i, leaks]) => (
-      <Other
-        key={i}
-        {...of}
-        at={i}
-        what={`: ${leakTitle(leaks)}`}
-        tone="warn"
-      >
+      <Other key={i} {...of} at={i} what={`: ${leakTitle(leaks)}`} tone="warn">
         {bytes(leaks.reduce((sum, leak) => sum + leak.kept_bytes, 0))} kept to the end.
       </Other>
     ));

@@ -245,9 +245,9 @@ impl Attempt {
     /// The choices of the program by measured time, in words.
     pub(crate) fn choices(&self) -> String {
         let lines: Vec<&str> = self.machine.timed_at.iter().map(|at| at.line.as_str()).collect();
-        let more = if lines.len() > 1 { " and other lines" } else { "" };
+        let more = if lines.len() > 1 { ", and other lines" } else { "" };
         let first = lines.first().copied().unwrap_or("the program");
-        format!("{first}{more} chooses plans of cuDNN by their time")
+        format!("{first} chooses plans of cuDNN by their time{more}")
     }
 
     /// The memory of each GPU of the run, in bytes.

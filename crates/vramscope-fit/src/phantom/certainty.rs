@@ -169,14 +169,14 @@ impl Certainty {
 /// What the memory of libraries means for the peak.
 fn libraries(machine: &MachineReport) -> Vec<Reason> {
     let kinds = [
-        (UnansweredKind::LeftOut, Effect::Unbounded, "left out"),
-        (UnansweredKind::Modeled, Effect::Model, "modeled"),
+        (UnansweredKind::LeftOut, Effect::Unbounded, "left out: "),
+        (UnansweredKind::Modeled, Effect::Model, ""),
     ];
     let of = |(kind, effect, word)| {
         let names: Vec<&str> =
             machine.unanswered.iter().filter(|call| call.kind == kind).map(|call| &*call.name).collect();
         let more = if names.len() > 2 { ", and more" } else { "" };
-        let text = format!("{word}: {}{more}", names.get(..2).unwrap_or(&names).join(", "));
+        let text = format!("{word}{}{more}", names.get(..2).unwrap_or(&names).join(", "));
         (!names.is_empty()).then_some(Reason { about: About::Libraries, text, effect })
     };
     kinds.into_iter().filter_map(of).collect()

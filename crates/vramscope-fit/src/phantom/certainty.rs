@@ -92,8 +92,7 @@ impl Certainty {
         let values = (shown.reads_values() && is_open(About::Values)).then(|| shown.values_read());
         let time =
             (shown.machine.counts.crosses_streams && is_open(About::Time)).then(|| CROSSING.to_owned());
-        let choices =
-            (!shown.machine.timed_at.is_empty() && is_open(About::Choices)).then(|| shown.choices());
+        let choices = shown.choices().filter(|_| is_open(About::Choices));
         basis.extend(values.map(|text| Reason::unbounded(About::Values, text)));
         basis.extend(time.map(|text| Reason::unbounded(About::Time, text)));
         basis.extend(choices.map(|text| Reason::unbounded(About::Choices, text)));

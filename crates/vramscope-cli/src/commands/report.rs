@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use vramscope::analysis::{Cancel, SamplesSummary};
-use vramscope::report::{ROWS, SampleAnswers, SamplesJson, TextOptions, samples_report};
+use vramscope::report::{ROWS, SampleAnswers, SamplesJson, Shown, TextOptions, samples_report};
 use vramscope::session::{ReportRequest, Session};
 use vramscope::texts;
 use vramscope::trace::formats::{Compression, Opened};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
 /// Reports the out-of-memory errors of a text.
 fn of_text(args: &ReportArgs, name: &str, text: impl BufRead) -> anyhow::Result<()> {
     let found = texts::read(text).with_context(|| name.to_owned())?;
-    if args.json { super::print_json(&found.json()) } else { super::print_text(&texts::told(name, &found)) }
+    if args.json { super::print_json(&found.json()) } else { super::print_text(&texts::told(&Shown::of(name), &found)) }
 }
 
 fn of_recording(args: &ReportArgs, session: &Session) -> anyhow::Result<()> {

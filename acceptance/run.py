@@ -23,6 +23,7 @@ NEEDS = {
     "recordings": (TRUTH.exists, "the larger recordings, see CONTRIBUTING.md"),
     "package": (lambda: any(ROOT.glob("python/vramscope/_native.abi3.*")), "the Python package: ./test --python"),
     "cc": (lambda: shutil.which("cc") is not None, "a C compiler"),
+    "cargo": (lambda: shutil.which("cargo") is not None, "cargo"),
     "nm": (lambda: shutil.which("nm") is not None, "binutils"),
 }
 

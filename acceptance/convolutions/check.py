@@ -43,6 +43,7 @@ def check(run):
         if answer["certainty"]["kind"] != kind:
             wrong.append(f"{answer['certainty']}, not {kind}")
         yield f"cuDNN {version['cudnn']}, {kind}: workspaces of recorded layers", wrong
+    yield measured(run)
     count = getattr(run.options, "count", 20)
     for number, card in enumerate(CARDS):
         if not run.is_chosen(card):
@@ -52,3 +53,16 @@ def check(run):
         if not any(line.get("convolutions") == count for line in lines):
             wrong.append("the program did not come to its end")
         yield f"{count} random convolutions on {card}", wrong
+
+
+def measured(run):
+    """With `torch.backends.cudnn.benchmark`, the peak is a range."""
+    command = ["phantom", "run", "--json", "--gpu", "a100-80gb", "--", run.python, PROGRAM, "measured"]
+    done = run.command(*command, codes=(0, 3))
+    certainty = json.loads(done.stdout)["certainty"]
+    (program,) = objects(done.stderr)
+    expected = "between" if program["cudnn"] >= 90800 else "at_least"
+    wrong = [] if certainty["kind"] == expected else [f"{certainty}, not {expected}"]
+    if expected == "between" and not any("program.py" in reason["text"] for reason in certainty["basis"]):
+        wrong.append(f"{certainty['basis']} does not name the program")
+    return "plans that PyTorch measures", wrong

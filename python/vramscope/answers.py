@@ -870,6 +870,10 @@ class Info(TypedDict):
     stack_frames: int
     annotations: int | None
     allocator_conf: str | None
+    recording: NotRequired[dict[str, str] | None]
+    """How a log of a process was recorded, by name: command, host, user, versions, devices, rank. What is missing is
+    unknown.
+    """
     bytes_per_event: int
     """Memory of one event in bytes, without its stack."""
 

@@ -6,21 +6,10 @@ use clap::Args;
 use regex::Regex;
 use vramscope::export::ExportFormat;
 pub(crate) use vramscope::recorder::names_log;
-use vramscope::recorder::{CopyAt, NewRecording, RecordedStacks};
+use vramscope::recorder::{CopyAt, RecordedStacks};
 use vramscope::session::values::size;
 pub(crate) use vramscope::session::values::{seconds, seconds_from};
 use vramscope::trace::formats::ReadOptions;
-
-use crate::say::say;
-
-/// The file of a new recording, which replaces no earlier one; says if its name is not the usual one.
-pub(crate) fn new_recording(named: Option<&Path>, usual: &str, replaces: bool) -> anyhow::Result<PathBuf> {
-    let new = NewRecording::choose(named, usual, replaces)?;
-    if let Some(note) = new.note() {
-        say(&note);
-    }
-    Ok(new.path)
-}
 
 /// Options for reading recordings, shared by all subcommands that read them.
 #[derive(Debug, Clone, Copy, Args)]

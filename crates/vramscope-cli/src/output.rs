@@ -1,13 +1,24 @@
 //! Writes the user's output files: a file is complete or not created at all, even if a signal ends the command.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use vramscope::recorder::NewRecording;
 use vramscope_files::{Dir, is_same_file};
 
 use crate::part::Part;
 use crate::progress::ByteProgress;
+use crate::say::say;
+
+/// The file of a new recording, which replaces no earlier one; says if its name is not the usual one.
+pub(crate) fn new_recording(named: Option<&Path>, usual: &str, replaces: bool) -> anyhow::Result<PathBuf> {
+    let new = NewRecording::choose(named, usual, replaces)?;
+    if let Some(note) = new.note() {
+        say(&note);
+    }
+    Ok(new.path)
+}
 
 /// An output that is being written.
 pub(crate) struct Output {

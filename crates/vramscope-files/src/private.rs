@@ -94,14 +94,29 @@ fn remove_abandoned(outer: &Dir, prefix: &str) {
         }
         // The lock is held until the folder is gone, so that no one else removes it too.
         let Ok(lock) = dir.open_file(PrivateFolder::LOCK.as_ref()) else { continue };
-        if lock.try_lock().is_ok() && dir.remove_contents().is_ok() {
+        if lock.try_lock().is_ok() && remove_contents(&dir).is_ok() {
             outer.remove_subdir(name).ok();
         }
     }
 }
 
+/// Removes the contents of a private folder, the locked file last: a process that is killed meanwhile leaves a folder that is recognized.
+fn remove_contents(dir: &Dir) -> io::Result<()> {
+    for name in dir.names()?.iter().filter(|name| *name != PrivateFolder::LOCK) {
+        match dir.subdir(name) {
+            Ok(subdir) => {
+                subdir.remove_contents()?;
+                dir.remove_subdir(name)?;
+            }
+            Err(_) => dir.remove_file(name)?,
+        }
+    }
+    dir.remove_file(PrivateFolder::LOCK.as_ref())
+}
+
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
+        remove_contents(&self.dir).ok();
         fs::remove_dir_all(&self.path).ok();
     }
 }
@@ -151,7 +166,12 @@ mod tests {
             fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         std::os::unix::fs::symlink(at("other-3"), at("test-4")).unwrap();
+        // A folder that a killed process had begun to remove.
+        fs::create_dir(at("test-5")).unwrap();
+        fs::set_permissions(at("test-5"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(at("test-5").join(PrivateFolder::LOCK), "").unwrap();
         let next = PrivateFolder::new_in(outer.path(), "test-").unwrap();
+        assert!(!at("test-5").exists());
         let exists = |name: &str| at(name).join("rings/file").exists();
         let exist = ["test-0", "test-1", "test-2", "other-3", "test-4"].map(exists);
         assert_eq!(exist, [false, true, true, true, true]);

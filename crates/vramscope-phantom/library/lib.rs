@@ -29,6 +29,8 @@
 //!   card does not run. `launches`: counts device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks
 //!   to reuse memory. `version`: the versions of the program's libraries, from which layouts and signatures of CUDA follow.
 //! - `timeline`: how far the GPU is, if it is late. `streams` asks it about events.
+//! - `dnn`: cuDNN. Graphs of operations go to the program's own library, with a device in the place of the handle (`own`, `backend`); the
+//!   functions with a handle are models (`algorithms`, `rnn`).
 //! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
 //!   it. `barriers` has waiting operations, `buffers` the model of NCCL's bytes. In a pretended world (`phantom run --world-size`), one
 //!   rank answers for all; the Python part is the command's `ranks.py`.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::contexts;
 use crate::graphs::{self, AllocationNode};
 use crate::record::Kind;
 use crate::wrap::{IpcHandle, caller_as_argument, read, wrapped};
@@ -46,10 +47,30 @@ fn array_bytes(sides: [usize; 3], format: i32, channels: u32) -> u64 {
         0x01 | 0x08 => 1,
         0x02 | 0x09 | 0x10 => 2,
         0x03 | 0x0a | 0x20 => 4,
+        // The channels are part of the other formats.
+        0xc0 | 0xc6 => return elements(sides),
+        0xc1 | 0xc3 | 0xc7 | 0xc9 | 0xa2 | 0xa5 => return elements(sides).saturating_mul(2),
+        0xc2 | 0xc4 | 0xc8 | 0xca | 0xa3 | 0xa4 | 0xa6..=0xa9 | 0x50 => {
+            return elements(sides).saturating_mul(4);
+        }
+        0xc5 | 0xcb | 0xb1 => return elements(sides).saturating_mul(8),
+        0x9f | 0xa1 | 0xb2 | 0xb4 => return elements(sides).saturating_mul(3),
+        0xb3 | 0xb5 => return elements(sides).saturating_mul(6),
+        0xb0 => return elements(sides).saturating_mul(3) / 2,
+        // Blocks of 4 by 4 elements: 8 bytes in formats 1 and 4, 16 bytes in the others.
+        0x91 | 0x92 | 0x97 | 0x98 => return blocks(sides).saturating_mul(8),
+        0x93..=0x96 | 0x99..=0x9e => return blocks(sides).saturating_mul(16),
         _ => 0,
     };
-    let elements = sides.iter().map(|&side| side.max(1) as u64).fold(1, u64::saturating_mul);
-    elements.saturating_mul(element).saturating_mul(channels.into())
+    elements(sides).saturating_mul(element).saturating_mul(channels.into())
+}
+
+fn elements(sides: [usize; 3]) -> u64 {
+    sides.iter().map(|&side| side.max(1) as u64).fold(1, u64::saturating_mul)
+}
+
+fn blocks([width, height, depth]: [usize; 3]) -> u64 {
+    elements([width.div_ceil(4), height.div_ceil(4), depth])
 }
 
 wrapped! {
@@ -67,10 +88,8 @@ wrapped! {
     cuMemAllocManaged / "cuMemAllocManaged" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
         call.allocated(real(), Kind::Managed, address, size)
     }
-    // A free is recorded before it happens: afterwards, another thread may get the same address.
     cuMemFree_v2 / "cuMemFree" [1] (address: u64) |real, call| {
-        call.record(Kind::Free, address, 0);
-        real()
+        call.freed(Kind::Free, address, real)
     }
     cuMemAllocAsync / "cuMemAllocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
         graphs::allocated(&call, real(), address, size, stream)
@@ -80,8 +99,7 @@ wrapped! {
         graphs::allocated(&call, real(), address, size, stream)
     }
     cuMemFreeAsync / "cuMemFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
-        call.record(Kind::FreeAsync, address, 0);
-        real()
+        call.freed(Kind::FreeAsync, address, real)
     }
     cuMemCreate / "cuMemCreate" [4]
         (handle: *mut u64, size: usize, properties: *const AllocationProperties, flags: u64) |real, call| {
@@ -95,6 +113,13 @@ wrapped! {
     cuMemRelease / "cuMemRelease" [1] (handle: u64) |real, call| {
         call.record(Kind::Release, handle, 0);
         real()
+    }
+    cuMemRetainAllocationHandle / "cuMemRetainAllocationHandle" [2] (handle: *mut u64, address: usize) |real, call| {
+        let status = real();
+        if status == 0 && let Some(handle) = read(handle) {
+            call.record(Kind::Retain, handle, 0);
+        }
+        status
     }
     cuMemMap / "cuMemMap" [5] (address: u64, size: usize, offset: usize, handle: u64, flags: u64) |real, call| {
         let status = real();
@@ -114,8 +139,7 @@ wrapped! {
         call.allocated(real(), Kind::Host, address, size)
     }
     cuMemFreeHost / "cuMemFreeHost" [1] (address: u64) |real, call| {
-        call.record(Kind::HostFree, address, 0);
-        real()
+        call.freed(Kind::HostFree, address, real)
     }
     cuMemHostRegister_v2 / "cuMemHostRegister" [3] (address: u64, size: usize, flags: u32) |real, call| {
         let status = real();
@@ -125,8 +149,7 @@ wrapped! {
         status
     }
     cuMemHostUnregister / "cuMemHostUnregister" [1] (address: u64) |real, call| {
-        call.record(Kind::Unregister, address, 0);
-        real()
+        call.freed(Kind::Unregister, address, real)
     }
     cuArrayCreate_v2 / "cuArrayCreate" [2] (array: *mut u64, descriptor: *const ArrayDescriptor) |real, call| {
         let status = real();
@@ -153,19 +176,16 @@ wrapped! {
         status
     }
     cuMipmappedArrayDestroy / "cuMipmappedArrayDestroy" [1] (array: u64) |real, call| {
-        call.record(Kind::ArrayFree, array, 0);
-        real()
+        call.freed(Kind::ArrayFree, array, real)
     }
     cuArrayDestroy / "cuArrayDestroy" [1] (array: u64) |real, call| {
-        call.record(Kind::ArrayFree, array, 0);
-        real()
+        call.freed(Kind::ArrayFree, array, real)
     }
     cuIpcOpenMemHandle_v2 / "cuIpcOpenMemHandle" [ipc] (address: *mut u64, handle: IpcHandle, flags: u32) |real, call| {
         call.opened(real(), address)
     }
     cuIpcCloseMemHandle / "cuIpcCloseMemHandle" [1] (address: u64) |real, call| {
-        call.record(Kind::IpcClose, address, 0);
-        real()
+        call.freed(Kind::IpcClose, address, real)
     }
     cuMemImportFromShareableHandle / "cuMemImportFromShareableHandle" [3]
         (handle: *mut u64, shared: usize, kind: u32) |real, call| {
@@ -219,10 +239,19 @@ wrapped! {
         }
         status
     }
+    cuDevicePrimaryCtxRelease_v2 / "cuDevicePrimaryCtxRelease" [1] (device: c_int) |real, call| {
+        contexts::ended(&call, Some(device), real)
+    }
+    cuDevicePrimaryCtxReset_v2 / "cuDevicePrimaryCtxReset" [1] (device: c_int) |real, call| {
+        contexts::ended(&call, Some(device), real)
+    }
     // Revisions have three to five arguments. Passing more does no harm.
     cuCtxCreate_v2 / "cuCtxCreate" [5] (context: *mut usize, b: usize, c: usize, d: usize, e: usize) |real, call| {
         call.changes(0);
-        real()
+        contexts::created(real())
+    }
+    cuCtxDestroy_v2 / "cuCtxDestroy" [1] (context: usize) |real, call| {
+        contexts::destroyed(&call, context, real)
     }
     cuModuleLoad / "cuModuleLoad" [2] (module: *mut usize, path: usize) |real, call| {
         call.changes(0);

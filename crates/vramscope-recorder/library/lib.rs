@@ -36,8 +36,10 @@ use std::sync::atomic as atomics;
 mod accesses;
 mod attach;
 mod captured;
+mod contexts;
 mod driver;
 mod entry_points;
+mod facts;
 mod graphs;
 mod mapped;
 #[cfg(target_arch = "x86_64")]

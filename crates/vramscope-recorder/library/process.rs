@@ -13,7 +13,7 @@ use crate::ring::{
     AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_RANK, AT_REFUSES, AT_STACK,
     AT_VERSION, HEADER, MAGIC, Ring, VERSION,
 };
-use crate::ring_file;
+use crate::{facts, ring_file};
 
 /// Longest time for which a thread waits for a reader that lives and does not look: it gets no processor, or waits for its disk.
 const MOST_WAIT_MS: u32 = 60_000;
@@ -112,6 +112,11 @@ impl Inside {
             return None;
         };
         Some(Self { ring, counter })
+    }
+
+    /// Writes a statement about how this process is recorded.
+    pub(crate) fn state(&self, name: &str, text: &[u8]) {
+        facts::write(self.ring, name, text);
     }
 
     /// Writes a record. If the ring is full, waits for its reader. Returns false if the reader has stopped; the record is then dropped.
@@ -327,6 +332,7 @@ fn map(attached_us: u64) -> Option<*mut AtomicU64> {
     ring.header(AT_RANK).store(rank().map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
     ring.header(AT_STACK).store(stack_start().unwrap_or(0), Ordering::Relaxed);
     ring.header(AT_MAGIC).store(MAGIC, Ordering::Release);
+    facts::write_environment(ring);
     Some(words)
 }
 

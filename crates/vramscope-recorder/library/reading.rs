@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::next::Next;
-use crate::process::{Inside, time_us};
+use crate::process::{Inside, ring_number, time_us};
 use crate::record::READING;
 
 /// Shortest time between two readings of a device, in microseconds. A reading may cost tens of microseconds.
@@ -60,9 +60,55 @@ pub(crate) fn write(inside: &Inside, device: u64) -> Option<u64> {
     // Memory that is allocated during the reading is newer than it.
     let time = time_us();
     let (free, total) = device_bytes()?;
+    name_device(inside, device);
     inside.write(READING, &[time, device, free, total]);
     Some(free)
 }
+
+/// Writes the name of a device, and the release of CUDA that the driver supports, once.
+fn name_device(inside: &Inside, device: u64) {
+    static NAMED: AtomicU64 = AtomicU64::new(0);
+    static NAME: Next = Next::new(c"cuDeviceGetName");
+    static RELEASE: Next = Next::new(c"cuDriverGetVersion");
+    let of_device = 1_u64 << (device & 63);
+    let named = NAMED.load(Ordering::Relaxed);
+    // Each ring has the names: that of a forked process, and that of a later attach.
+    let ring = u64::from(ring_number()) << 48;
+    let named = if named >> 48 == ring >> 48 { named & NAMES } else { 0 };
+    if named & of_device & NAMES != 0 || of_device > NAMES {
+        return;
+    }
+    NAMED.store(ring | named | of_device, Ordering::Relaxed);
+    let (name, release) = (NAME.address(), RELEASE.address());
+    if name == 0 || release == 0 {
+        return;
+    }
+    // SAFETY: the function of this name has this signature.
+    let name: extern "C" fn(*mut u8, c_int, c_int) -> c_int = unsafe { std::mem::transmute(name) };
+    // SAFETY: the function of this name has this signature.
+    let release: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(release) };
+    let mut text = [0_u8; 128];
+    if relaxed(|| name(text.as_mut_ptr(), text.len() as c_int, device as c_int)) == 0 {
+        let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        // Numbers of devices have at most two digits here.
+        let number = [b'0' + device as u8 / 10, b'0' + device as u8 % 10];
+        let number = std::str::from_utf8(&number).unwrap_or_default().trim_start_matches('0');
+        let mut key = *b"device_00";
+        let digits = if number.is_empty() { "0" } else { number };
+        key[7..7 + digits.len()].copy_from_slice(digits.as_bytes());
+        inside.state(std::str::from_utf8(&key[..7 + digits.len()]).unwrap_or("device"), &text[..length]);
+    }
+    let mut number = 0;
+    if relaxed(|| release(&raw mut number)) == 0 && named == 0 {
+        let digits = |n: c_int| b'0' + (n % 10) as u8;
+        let (major, minor) = (number / 1000, number % 1000 / 10);
+        let text = [digits(major / 10), digits(major), b'.', digits(minor)];
+        inside.state("driver_cuda", text.strip_prefix(b"0").unwrap_or(&text));
+    }
+}
+
+/// The devices whose names are written: one bit each.
+const NAMES: u64 = (1 << 48) - 1;
 
 /// Free and total bytes of the thread's device.
 fn device_bytes() -> Option<(u64, u64)> {
@@ -105,6 +151,11 @@ fn exchange_capture_mode(mut mode: c_int) -> Option<c_int> {
 
 /// Whether this process has a context of a device: the thread's current one, or the one that the runtime uses.
 pub(crate) fn has_context() -> bool {
+    current_device().is_some() || (0..LAST.len() as c_int).any(is_active)
+}
+
+/// Whether a device has the context that the runtime uses.
+pub(crate) fn is_active(device: c_int) -> bool {
     static STATE: Next = Next::new(c"cuDevicePrimaryCtxGetState");
     let state = STATE.address();
     if state == 0 {
@@ -112,11 +163,8 @@ pub(crate) fn has_context() -> bool {
     }
     // SAFETY: the function of this name has this signature.
     let state: extern "C" fn(c_int, *mut u32, *mut c_int) -> c_int = unsafe { std::mem::transmute(state) };
-    let is_active = |device| {
-        let (mut flags, mut active) = (0, 0);
-        state(device, &raw mut flags, &raw mut active) == 0 && active != 0
-    };
-    current_device().is_some() || (0..LAST.len() as c_int).any(is_active)
+    let (mut flags, mut active) = (0, 0);
+    state(device, &raw mut flags, &raw mut active) == 0 && active != 0
 }
 
 /// The number of the calling thread's device; `None` without a context.

@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 
+use crate::contexts;
 use crate::graphs::{self, AllocationNode};
 use crate::record::Kind;
 use crate::wrap::{IpcHandle, caller_as_argument, read, wrapped};
@@ -25,8 +26,10 @@ wrapped! {
         call.allocated(real(), Kind::Managed, address, size)
     }
     cudaFree / "cudaFree" [1] (address: u64) |real, call| {
-        call.record(Kind::Free, address, 0);
-        real()
+        call.freed(Kind::Free, address, real)
+    }
+    cudaDeviceReset / "cudaDeviceReset" [0] () |real, call| {
+        contexts::ended(&call, None, real)
     }
     cudaMallocAsync / "cudaMallocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
         graphs::allocated(&call, real(), address, size, stream)
@@ -36,8 +39,7 @@ wrapped! {
         graphs::allocated(&call, real(), address, size, stream)
     }
     cudaFreeAsync / "cudaFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
-        call.record(Kind::FreeAsync, address, 0);
-        real()
+        call.freed(Kind::FreeAsync, address, real)
     }
     cudaHostAlloc / "cudaHostAlloc" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
         call.allocated(real(), Kind::Host, address, size)
@@ -46,8 +48,7 @@ wrapped! {
         call.allocated(real(), Kind::Host, address, size)
     }
     cudaFreeHost / "cudaFreeHost" [1] (address: u64) |real, call| {
-        call.record(Kind::HostFree, address, 0);
-        real()
+        call.freed(Kind::HostFree, address, real)
     }
     cudaHostRegister / "cudaHostRegister" [3] (address: u64, size: usize, flags: u32) |real, call| {
         let status = real();
@@ -57,19 +58,16 @@ wrapped! {
         status
     }
     cudaHostUnregister / "cudaHostUnregister" [1] (address: u64) |real, call| {
-        call.record(Kind::Unregister, address, 0);
-        real()
+        call.freed(Kind::Unregister, address, real)
     }
     cudaFreeArray / "cudaFreeArray" [1] (array: u64) |real, call| {
-        call.record(Kind::ArrayFree, array, 0);
-        real()
+        call.freed(Kind::ArrayFree, array, real)
     }
     cudaIpcOpenMemHandle / "cudaIpcOpenMemHandle" [ipc] (address: *mut u64, handle: IpcHandle, flags: u32) |real, call| {
         call.opened(real(), address)
     }
     cudaIpcCloseMemHandle / "cudaIpcCloseMemHandle" [1] (address: u64) |real, call| {
-        call.record(Kind::IpcClose, address, 0);
-        real()
+        call.freed(Kind::IpcClose, address, real)
     }
     cudaGraphAddMemAllocNode / "cudaGraphAddMemAllocNode" [5]
         (node: *mut usize, graph: u64, after: usize, count: usize, parameters: *const AllocationNode) |real, call| {

@@ -81,6 +81,9 @@ impl Wrapped {
 /// function that no loaded library has, which cannot happen.
 pub(crate) const NOT_FOUND: c_int = 500;
 
+/// The driver ends with the process, and its memory too: `CUDA_ERROR_DEINITIALIZED`, `cudaErrorCudartUnloading`.
+const UNLOADING: c_int = 4;
+
 thread_local! {
     /// Whether this thread is inside a call that is recorded. What the runtime asks of the driver is the same memory again.
     static IN_CALL: Cell<bool> = const { Cell::new(false) };
@@ -126,6 +129,17 @@ impl<'s> Call<'s> {
             && let Some(address) = read(address)
         {
             self.record(kind, address, size as u64);
+        }
+        status
+    }
+
+    /// Records a free before it happens: afterwards, another thread may get the same address. If the real function fails, the memory stays.
+    /// Returns the status.
+    pub(crate) fn freed(&self, kind: Kind, address: u64, real: impl FnOnce() -> c_int) -> c_int {
+        self.record(kind, address, 0);
+        let status = real();
+        if status != 0 && status != UNLOADING {
+            self.record_with(Kind::FreeFailed, address, 0, None, kind as u64);
         }
         status
     }
@@ -305,6 +319,9 @@ pub(crate) use wrapped;
 /// The instructions that put the return address into the register of the next argument, and go on in `function`.
 #[cfg(target_arch = "x86_64")]
 macro_rules! caller_as_argument {
+    (0) => {
+        "mov rdi, [rsp]\n jmp {function}"
+    };
     (1) => {
         "mov rsi, [rsp]\n jmp {function}"
     };
@@ -335,6 +352,9 @@ macro_rules! caller_as_argument {
 }
 #[cfg(target_arch = "aarch64")]
 macro_rules! caller_as_argument {
+    (0) => {
+        "mov x0, x30\n b {function}"
+    };
     (1) => {
         "mov x1, x30\n b {function}"
     };

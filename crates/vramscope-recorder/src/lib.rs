@@ -15,6 +15,7 @@
 //! - `notes`: categories, phases and modules of allocations, from the notes of the Python package.
 //! - `symbols`: the names of native frames, from the files of the loaded objects.
 //! - `accesses`: the accesses of live blocks, on phantom GPUs.
+//! - `facts`: how a process is recorded, such as its command and the versions of its libraries.
 //! - `host`: the host memory of a process, from the files of Linux.
 //! - `log`: one process's records as its log. Follows which library holds which memory.
 
@@ -26,6 +27,7 @@ mod accesses;
 mod attach;
 #[cfg(target_os = "linux")]
 mod control;
+mod facts;
 mod host;
 #[cfg(target_os = "linux")]
 mod leftovers;

@@ -25,6 +25,9 @@ pub(crate) const READING: u8 = 8;
 /// A call of a function that the library does not follow: the size of its name in bytes, and the name.
 pub(crate) const NOT_FOLLOWED: u8 = 9;
 
+/// How the process is recorded: the sizes of a name and a text in bytes, and both.
+pub(crate) const FACT: u8 = 10;
+
 // Notes of the Python package.
 /// The path of a module: its number, the size of the path in bytes, and the path.
 pub(crate) const MODULE_PATH: u8 = 20;
@@ -172,6 +175,12 @@ kinds! {
     GraphExecDestroy,
     /// The memory of a device that the driver keeps for graphs: the size is the sum.
     GraphMemory,
+    /// A device lost its last context, and with it the memory of its contexts: `cudaDeviceReset`, `cuCtxDestroy`.
+    Reset,
+    /// A free that was recorded failed. The handle is the kind of the free.
+    FreeFailed,
+    /// One more reference to physical memory, which its handle holds: `cuMemRetainAllocationHandle`.
+    Retain,
 }
 
 impl Kind {
@@ -193,6 +202,8 @@ impl Kind {
             Self::GraphInstantiate,
             Self::GraphDestroy,
             Self::GraphExecDestroy,
+            Self::FreeFailed,
+            Self::Retain,
         ];
         !others.contains(&self)
     }

@@ -10,6 +10,7 @@ use std::sync::mpsc::Sender;
 use vramscope_files::with_suffix;
 use vramscope_trace::LogFact;
 
+use crate::facts;
 use crate::host::HostMemory;
 use crate::log::{Closing, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
@@ -189,7 +190,7 @@ impl Process {
         let facts: Vec<_> = from.into_iter().chain(attached).collect();
         let (files, log) = loop {
             let files = used.next(out, id, rank, options.replaces);
-            match ProcessLog::create(files.paths(), program.clone(), facts.clone(), options) {
+            match ProcessLog::create(files.paths(), program.clone(), facts.clone(), facts::of(id), options) {
                 Ok(log) => break (files, log),
                 // Another recorder took the name meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && used.0.len() < 1000 => {}

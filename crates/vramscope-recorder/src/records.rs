@@ -1,8 +1,8 @@
 //! The records of a ring as plain data.
 
 use crate::record::{
-    ACCESS, CALL, Kind, MODULE, MODULE_PATH, NOT_FOLLOWED, NOTED_PLACE, NOTED_ROLE, NOTED_TENSOR, OBJECT,
-    READING, REGION, SITE, STACK, TORCH, TORCH_OOM, call, memory,
+    ACCESS, CALL, FACT, Kind, MODULE, MODULE_PATH, NOT_FOLLOWED, NOTED_PLACE, NOTED_ROLE, NOTED_TENSOR,
+    OBJECT, READING, REGION, SITE, STACK, TORCH, TORCH_OOM, call, memory,
 };
 
 /// One record.
@@ -38,6 +38,8 @@ pub(crate) enum Record<'a> {
     Access(u64, &'a [u64]),
     /// A call of a function that the library does not follow.
     NotFollowed(String),
+    /// How the process is recorded: a name and a text.
+    Fact(String, String),
 }
 
 /// An allocation or a free of PyTorch.
@@ -156,6 +158,11 @@ impl<'a> Record<'a> {
             NOT_FOLLOWED => {
                 let (&size, words) = body.split_first()?;
                 Self::NotFollowed(text(words, size)?)
+            }
+            FACT => {
+                let (&[name, size], texts) = body.split_first_chunk()?;
+                let (of_name, of_text) = texts.split_at_checked(usize::try_from(name).ok()?.div_ceil(8))?;
+                Self::Fact(text(of_name, name)?, text(of_text, size)?)
             }
             _ => return None,
         })

@@ -451,6 +451,113 @@ int main() {
     );
 }
 
+/// Stands for the driver: contexts end with the memory that was allocated in them, and a free fails for one address.
+const CONTEXTS: &str = r#"
+static int active, created, current = -1;
+static u64 next = 0x10000;
+int cuMemAlloc_v2(u64 *at, size_t size) { *at = next += 0x10000; return 0; }
+int cuMemFree_v2(u64 at) { return at == 0x666 ? 0 : at % 0x20000 ? 1 : 0; }
+int cuMemHostAlloc(void **at, size_t size, unsigned flags) { *at = (void *)(next += 0x10000); return 0; }
+int cuMemCreate(u64 *handle, size_t size, void *properties, u64 flags) { *handle = 77; return 0; }
+int cuMemRelease(u64 handle) { return 0; }
+int cuMemRetainAllocationHandle(u64 *handle, void *at) { *handle = 77; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; current = 0; active = 1; return 0; }
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *is) { *flags = 0, *is = active; return 0; }
+int cuDevicePrimaryCtxReset_v2(int device) { active = 0, current = -1; return 0; }
+int cuCtxCreate_v2(void **context, unsigned flags, int device) { *context = (void *)2, current = 0, created++; return 0; }
+int cuCtxDestroy_v2(void *context) { created--, current = -1; return 0; }
+int cuCtxPushCurrent_v2(void *context) { current = 0; return 0; }
+int cuCtxPopCurrent_v2(void **context) { return 0; }
+int cuCtxGetDevice(int *device) { *device = 0; return current < 0; }
+int cudaDeviceReset(void) { return cuDevicePrimaryCtxReset_v2(0); }"#;
+
+/// Declarations of these functions, and memory of each kind.
+const CONTEXTS_PROGRAM: &str = r#"
+int cuMemAlloc_v2(u64 *, size_t), cuMemFree_v2(u64), cuMemHostAlloc(void **, size_t, unsigned), cuMemRelease(u64);
+int cuMemCreate(u64 *, size_t, struct properties *, u64), cuMemRetainAllocationHandle(u64 *, void *);
+int cuDevicePrimaryCtxRetain(void **, int), cuDevicePrimaryCtxReset_v2(int), cudaDeviceReset(void);
+int cuCtxCreate_v2(void **, unsigned, int), cuCtxDestroy_v2(void *);
+static void *context, *host;
+static u64 at;
+static void take(size_t size) { check(cuMemAlloc_v2(&at, size), "alloc"); }
+"#;
+
+#[test]
+fn memory_ends_with_the_last_context_of_its_device() {
+    let program = r#"
+int main() {
+    u64 handle;
+    struct properties properties = { 1, 0, 1, 0 };
+    check(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+    take(1000), take(2000), check(cuMemHostAlloc(&host, 3000, 0), "host");
+    check(cuMemCreate(&handle, 4000, &properties, 0), "create");
+    check(cuDevicePrimaryCtxReset_v2(0), "reset");
+    check(cuDevicePrimaryCtxRetain(&context, 0), "retain"), take(5000), check(cudaDeviceReset(), "reset");
+    // Contexts of the program's own: the memory ends with the last one.
+    void *second;
+    check(cuCtxCreate_v2(&context, 0, 0), "create"), check(cuCtxCreate_v2(&second, 0, 0), "create"), take(6000);
+    check(cuCtxDestroy_v2(second), "destroy"), take(7000), check(cuCtxDestroy_v2(context), "destroy");
+    // Physical memory belongs to no context, and to each handle.
+    check(cuMemRetainAllocationHandle(&handle, 0), "retain"), check(cuMemRelease(handle), "release"), take(8000);
+    check(cuMemRelease(handle), "release");
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{CONTEXTS_PROGRAM}{program}"), &[("contexts", CONTEXTS)]);
+    let path = |name: &str| folder.path().join(name);
+    let recorder = RecorderRun::start(&path("run.vramscope"), RecorderOptions::default()).unwrap();
+    let status = Command::new(path("program")).envs(recorder.environment()).status().unwrap();
+    let logs = recorder.finish();
+    assert!(status.success());
+    let event = |what: &str, memory: &str, size: u64| format!("{what} {memory} {size} by program");
+    assert_eq!(
+        driver_events(&read(&logs[0])),
+        [
+            event("take", "device", 1000),
+            event("take", "device", 2000),
+            event("take", "pinned", 3000),
+            event("take", "physical", 4000),
+            event("free", "device", 1000),
+            event("free", "device", 2000),
+            event("free", "pinned", 3000),
+            event("take", "device", 5000),
+            event("free", "device", 5000),
+            event("take", "device", 6000),
+            event("take", "device", 7000),
+            event("free", "device", 6000),
+            event("free", "device", 7000),
+            event("take", "device", 8000),
+            event("free", "physical", 4000),
+        ]
+    );
+}
+
+#[test]
+fn memory_whose_free_fails_stays() {
+    let program = r#"
+int main() {
+    check(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+    take(1000), check(cuMemFree_v2(at), "free");
+    take(2000);
+    if (cuMemFree_v2(at) != 1 || cuMemFree_v2(0x666)) return 3;
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{CONTEXTS_PROGRAM}{program}"), &[("contexts", CONTEXTS)]);
+    let path = |name: &str| folder.path().join(name);
+    let recorder = RecorderRun::start(&path("run.vramscope"), RecorderOptions::default()).unwrap();
+    let status = Command::new(path("program")).envs(recorder.environment()).status().unwrap();
+    let logs = recorder.finish();
+    assert!(status.success(), "{status}");
+    let event = |what: &str, size: u64| format!("{what} device {size} by program");
+    let expected = [
+        event("take", 1000),
+        event("free", 1000),
+        event("take", 2000),
+        event("free", 2000),
+        event("take", 2000),
+    ];
+    assert_eq!(driver_events(&read(&logs[0])), expected);
+}
+
 /// Stands for PyTorch: `libc10.so` has the functions, `libc10_cuda.so` the allocator that calls them.
 const C10: &str = r#"
 static long calls;

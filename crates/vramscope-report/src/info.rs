@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use vramscope_analysis::{DeviceFacts, RecordingFacts};
-use vramscope_basics::units::{count, counted};
+use vramscope_basics::units::{bytes, count, counted};
 use vramscope_trace::formats::{Format, Recording};
-use vramscope_trace::{Action, Events};
+use vramscope_trace::{Action, Events, Trace};
 
 use crate::report::limitations::DamageJson;
 use crate::shown::Shown;
@@ -36,6 +36,9 @@ pub struct InfoJson {
     stack_frames: usize,
     annotations: Option<usize>,
     allocator_conf: Option<String>,
+    /// How a log of a process was recorded, by name: command, host, user, versions, devices, rank. What is missing is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<std::collections::BTreeMap<String, String>>,
     /// Memory of one event in bytes, without its stack.
     bytes_per_event: usize,
 }
@@ -88,10 +91,59 @@ impl InfoJson {
             stacks: trace.stacks.len(),
             stack_frames: facts.stack_frames,
             annotations: trace.annotations.as_ref().map(Vec::len),
+            recording: trace.process.as_ref().map(|process| {
+                let text = |id| trace.strings.get(id).to_owned();
+                process.recording.iter().map(|&(name, of)| (text(name), text(of))).collect()
+            }),
             allocator_conf: trace.settings.as_ref().and_then(|s| s.conf_text.clone()),
             bytes_per_event: Events::BYTES_PER_EVENT,
         }
     }
+}
+
+/// The statements of a log about how it was recorded, as lines: what a log can say, known or not.
+fn recorded(trace: &Trace) -> Vec<(&'static str, String)> {
+    let Some(process) = &trace.process else { return Vec::new() };
+    if process.recording.is_empty() {
+        return vec![("recorded", "unknown: an earlier release wrote the log".to_owned())];
+    }
+    let find = |name: &str| {
+        let known = process.recording.iter().find(|&&(known, _)| trace.strings.get(known) == name);
+        known.map(|&(_, text)| Shown::of(trace.strings.get(text)).to_string())
+    };
+    let known = |name: &str| find(name).unwrap_or_else(|| "unknown".to_owned());
+    let rank = match (find("rank"), find("world_size")) {
+        (Some(rank), Some(size)) => format!("{rank} of {size}"),
+        (Some(rank), None) => rank,
+        (None, _) => "none".to_owned(),
+    };
+    let mut lines = vec![
+        ("command", known("command")),
+        ("host", format!("{}, Linux {}", known("host"), known("kernel"))),
+        ("user", format!("{}, process {}", known("user"), known("process"))),
+        ("started", known("started_us") + " us since the Unix epoch"),
+        (
+            "versions",
+            format!(
+                "vramscope {}, Python {}, PyTorch {}, CUDA runtime {}, driver {} (CUDA {})",
+                known("vramscope"),
+                known("python"),
+                known("torch"),
+                known("runtime"),
+                known("driver"),
+                known("driver_cuda"),
+            ),
+        ),
+        ("rank", rank),
+        ("visible", find("visible_devices").unwrap_or_else(|| "all devices".to_owned())),
+    ];
+    let devices = (0..64).filter_map(|device| Some((device, find(&format!("device_{device}"))?)));
+    for (device, name) in devices {
+        let reading = process.readings.iter().find(|reading| reading.device == device);
+        let size = reading.map_or_else(|| "unknown size".to_owned(), |reading| bytes(reading.total));
+        lines.push(("device", format!("{device}: {name}, {size}")));
+    }
+    lines
 }
 
 /// The properties of a file as text with ANSI styles: format, settings and counts.
@@ -124,6 +176,9 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
     if let Some(settings) = &trace.settings {
         let conf = settings.conf_text.as_deref().filter(|c| !c.is_empty()).unwrap_or("(defaults)");
         line("settings", Shown::of(conf).into());
+    }
+    for (name, text) in recorded(trace) {
+        line(name, text);
     }
     line(
         "stacks",

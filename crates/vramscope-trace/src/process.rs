@@ -25,6 +25,8 @@ pub struct ProcessEvents {
     pub stacks_from: Option<u64>,
     /// Functions of the driver that may allocate memory and that the recorder does not follow, with the number of calls.
     pub not_followed: Vec<(StringId, u64)>,
+    /// How the process was recorded: names, such as `host` or `torch`, and texts. What is missing is unknown.
+    pub recording: Vec<(StringId, StringId)>,
 }
 
 /// A statement about a recording of a process.
@@ -36,6 +38,8 @@ pub enum LogFact<'a> {
     StacksFrom(u64),
     /// A function that is not followed, and the number of its calls so far; see [`ProcessEvents::not_followed`].
     NotFollowed(&'a str, u64),
+    /// How the process was recorded: a name and a text; see [`ProcessEvents::recording`].
+    Recording(&'a str, &'a str),
 }
 
 /// The driver's count of the memory of a device, as `cuMemGetInfo` returned it.

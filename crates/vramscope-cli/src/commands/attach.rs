@@ -1,6 +1,6 @@
 //! `vramscope attach`
 
-use crate::args::{log, new_recording, seconds, stacks};
+use crate::args::{log, seconds, stacks};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use vramscope::recorder::{AttachedProcess, RecordedProcess, RecordedStacks, Reco
 use crate::commands::run::live::Servers;
 use crate::commands::run::{check_logs, options, say_what_is_missing, say_what_was_recorded};
 use crate::commands::stop_flag;
+use crate::output::new_recording;
 use crate::say::{print_json_line, say};
 
 /// Record the GPU memory of a process that already runs

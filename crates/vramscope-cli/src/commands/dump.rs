@@ -1,6 +1,6 @@
 //! `vramscope dump`
 
-use crate::args::{log, new_recording};
+use crate::args::log;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use vramscope::report::ReportJson;
 use vramscope_files::{PrivateFolder, with_suffix};
 
 use crate::commands::run::explain;
-use crate::output::Output;
+use crate::output::{Output, new_recording};
 use crate::say::{print_json, print_text};
 
 /// Copy the log of a process that is being recorded, and explain the memory that it holds now

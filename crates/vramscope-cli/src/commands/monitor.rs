@@ -1,6 +1,6 @@
 //! `vramscope monitor`
 
-use crate::args::{new_recording, seconds};
+use crate::args::seconds;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use vramscope::session::values::size;
 use vramscope_files::is_same_file;
 
 use crate::Found;
+use crate::output::new_recording;
 use crate::say::say;
 
 /// Watch a process and log samples of its pool, the GPU and the host at an interval

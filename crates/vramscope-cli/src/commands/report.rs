@@ -1,13 +1,12 @@
 //! `vramscope report`
 
 use std::collections::BTreeSet;
-use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use vramscope::analysis::{Cancel, SamplesSummary};
-use vramscope::report::{ROWS, SampleAnswers, SamplesJson, TextOptions, samples_report};
+use vramscope::report::{ROWS, SampleAnswers, SamplesJson, Shown, TextOptions, samples_report};
 use vramscope::session::{ReportRequest, Session};
 use vramscope::texts;
 use vramscope::trace::formats::{Compression, Opened};
@@ -44,7 +43,13 @@ pub(crate) struct ReportArgs {
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let name = input::name(&args.file);
     if let Some(text) = input::text(&args.file).with_context(|| name.clone())? {
-        return of_text(args, &name, text);
+        let found = texts::read(text).with_context(|| name.clone())?;
+        if !found.errors.is_empty() {
+            return of_text(args, &name, &found);
+        }
+        if args.file == Path::new("-") {
+            bail!("{name}: text without an out-of-memory error, and not a recording");
+        }
     }
     match input::read_any(&args.file, args.reading.options())? {
         Opened::Recording(recording) => of_recording(args, &Session::once(name, recording, ADVICE)),
@@ -53,9 +58,12 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
 }
 
 /// Reports the out-of-memory errors of a text.
-fn of_text(args: &ReportArgs, name: &str, text: impl BufRead) -> anyhow::Result<()> {
-    let found = texts::read(text).with_context(|| name.to_owned())?;
-    if args.json { super::print_json(&found.json()) } else { super::print_text(&texts::told(name, &found)) }
+fn of_text(args: &ReportArgs, name: &str, found: &texts::Found) -> anyhow::Result<()> {
+    if args.json {
+        super::print_json(&found.json())
+    } else {
+        super::print_text(&texts::told(&Shown::of(name), found))
+    }
 }
 
 fn of_recording(args: &ReportArgs, session: &Session) -> anyhow::Result<()> {

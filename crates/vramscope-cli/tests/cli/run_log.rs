@@ -169,6 +169,39 @@ int main() {
     assert!(report.contains("40.00 MiB"), "{report}");
 }
 
+/// The program sets the variable of PyTorch's allocator itself, as Python programs do.
+#[test]
+fn a_log_says_how_it_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = r#"int main(int count, char **words) {
+    setenv("PYTORCH_CUDA_ALLOC_CONF", words[1], 1);
+    for (int i = 0; i < 30000; i++) { void *at = workspace(1 << 20); drop(at); }
+    return !workspace(40 << 20);
+}"#;
+    compile(folder.path(), program);
+    let Some(phantom) = phantom_run(1) else { return };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let words = ["run", "--keep", "1MiB", "--record", &path("run.vramscope"), "--", &path("program")];
+    let mut command = vramscope(&[&words[..], &["expandable_segments:True", "--hf-token", "abc"]].concat());
+    command.envs(phantom.environment()).env("RANK", "1").env("WORLD_SIZE", "4");
+    assert!(command.status().unwrap().success());
+    // Both logs of a limited recording.
+    for name in ["run-rank1.vramscope", "run-before-rank1.vramscope"] {
+        let json: serde_json::Value =
+            serde_json::from_slice(&run(&["info", &path(name), "--json"]).stdout).unwrap();
+        assert_eq!(json["allocator_conf"], "expandable_segments:True", "{name}");
+        let recording = &json["recording"];
+        let of = format!("{} expandable_segments:True --hf-token ***", path("program"));
+        assert_eq!(recording["command"], of, "{name}");
+        assert_eq!((&recording["rank"], &recording["world_size"]), (&"1".into(), &"4".into()));
+        assert_eq!(recording["vramscope"], env!("CARGO_PKG_VERSION"));
+        assert!(recording["device_0"].as_str().is_some_and(|name| !name.is_empty()), "{recording}");
+        assert!(recording.get("torch").is_none(), "{recording}");
+        let text = String::from_utf8(run(&["info", &path(name)]).stdout).unwrap();
+        assert!(text.contains("rank        1 of 4") && text.contains("PyTorch unknown"), "{text}");
+    }
+}
+
 /// A library counts the calls that write to the disk.
 #[test]
 fn a_log_is_written_to_the_disk_at_an_interval() {
@@ -544,7 +577,8 @@ fn a_running_process_is_recorded_for_some_time() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && is_running, "{said}");
     assert!(
-        said.starts_with(&format!("recording process {pid}; Ctrl-C ends the recording\nrecorded ")),
+        said.starts_with(&format!("recording process {pid}, which was stopped for "))
+            && said.contains(" ms; Ctrl-C ends the recording\nrecorded "),
         "{said}"
     );
     let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();

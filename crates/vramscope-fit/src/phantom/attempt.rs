@@ -26,6 +26,9 @@ pub(crate) const UNLIMITED: u64 = 1 << 40;
 /// Environment variable with the routing, for `follow.py`. Without one it is empty, and values are not followed.
 const ROUTING: &str = "VRAMSCOPE_ROUTING";
 
+/// Environment variable with the candidate that choices by measured time take, for `choices.py`.
+const CHOICES: &str = "VRAMSCOPE_CHOICES";
+
 /// The name of the file with the program's output.
 const OUTPUT: &str = "output";
 
@@ -136,7 +139,7 @@ impl Attempt {
         options.pretend_ranks = args.world_size.is_some();
         options.late = args.on.gpu_speed == Some(GpuSpeed::Late);
         options.no_contents = args.no_contents;
-        options.large_workspaces = args.on.large_workspaces;
+        options.large_workspaces = args.on.takes_last;
         options.cudnn = args.on.cudnn.as_ref().map(std::path::absolute).transpose()?;
         let run = PhantomRun::new(&vec![phantom; args.on.gpus.into()], options)?;
         let mut environment = extra.environment;
@@ -145,7 +148,12 @@ impl Attempt {
         };
         // Without changes the variable is empty, so that one of the caller's environment has no effect.
         let routing = args.on.routing.map_or("", Routing::name);
-        set(vec![(changes::VARIABLE, extra.changes.into()), (ROUTING, routing.into())]);
+        let candidate = if args.on.takes_last { "last" } else { "first" };
+        set(vec![
+            (changes::VARIABLE, extra.changes.into()),
+            (ROUTING, routing.into()),
+            (CHOICES, candidate.into()),
+        ]);
         let mut recorded = RecorderOptions::default();
         recorded.accesses = true;
         recorded.replaces = args.force;
@@ -242,12 +250,15 @@ impl Attempt {
         self.machine.gpus.iter().map(|gpu| gpu.module_bytes).max().unwrap_or(0)
     }
 
-    /// The choices of the program by measured time, in words.
-    pub(crate) fn choices(&self) -> String {
-        let lines: Vec<&str> = self.machine.timed_at.iter().map(|at| at.line.as_str()).collect();
-        let more = if lines.len() > 1 { " and other lines" } else { "" };
-        let first = lines.first().copied().unwrap_or("the program");
-        format!("{first}{more} chooses plans of cuDNN by their time")
+    /// The choices by measured time, in words; `None` if there are none.
+    pub(crate) fn choices(&self) -> Option<String> {
+        let plans = self.machine.timed_at.iter().map(|at| (Some(&at.line), "plans of cuDNN"));
+        let made = self.recordings.iter().flat_map(|recorded| &recorded.facts.choices);
+        let all: Vec<_> = plans.chain(made.map(|choice| (choice.line.as_ref(), &*choice.kind))).collect();
+        let (line, kind) = all.first()?;
+        let line = line.map_or("the program", String::as_str);
+        let more = if all.len() > 1 { ", and others" } else { "" };
+        Some(format!("{line} chooses {kind} by their time{more}"))
     }
 
     /// The memory of each GPU of the run, in bytes.

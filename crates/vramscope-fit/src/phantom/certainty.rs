@@ -92,8 +92,7 @@ impl Certainty {
         let values = (shown.reads_values() && is_open(About::Values)).then(|| shown.values_read());
         let time =
             (shown.machine.counts.crosses_streams && is_open(About::Time)).then(|| CROSSING.to_owned());
-        let choices =
-            (!shown.machine.timed_at.is_empty() && is_open(About::Choices)).then(|| shown.choices());
+        let choices = shown.choices().filter(|_| is_open(About::Choices));
         basis.extend(values.map(|text| Reason::unbounded(About::Values, text)));
         basis.extend(time.map(|text| Reason::unbounded(About::Time, text)));
         basis.extend(choices.map(|text| Reason::unbounded(About::Choices, text)));
@@ -169,14 +168,14 @@ impl Certainty {
 /// What the memory of libraries means for the peak.
 fn libraries(machine: &MachineReport) -> Vec<Reason> {
     let kinds = [
-        (UnansweredKind::LeftOut, Effect::Unbounded, "left out"),
-        (UnansweredKind::Modeled, Effect::Model, "modeled"),
+        (UnansweredKind::LeftOut, Effect::Unbounded, "left out: "),
+        (UnansweredKind::Modeled, Effect::Model, ""),
     ];
     let of = |(kind, effect, word)| {
         let names: Vec<&str> =
             machine.unanswered.iter().filter(|call| call.kind == kind).map(|call| &*call.name).collect();
         let more = if names.len() > 2 { ", and more" } else { "" };
-        let text = format!("{word}: {}{more}", names.get(..2).unwrap_or(&names).join(", "));
+        let text = format!("{word}{}{more}", names.get(..2).unwrap_or(&names).join(", "));
         (!names.is_empty()).then_some(Reason { about: About::Libraries, text, effect })
     };
     kinds.into_iter().filter_map(of).collect()

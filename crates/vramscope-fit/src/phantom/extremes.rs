@@ -63,14 +63,12 @@ pub(crate) fn explore(
         let attempt = again(&late, unlimited(&main))?;
         main.extremes.push(Extreme::of(&attempt, About::Time, CROSSING.to_owned()));
     }
-    if !main.machine.timed_at.is_empty() {
-        control.say(
-            "note: the program chooses plans of cuDNN by their time: running it with the largest workspaces",
-        );
-        let mut large = main_args.clone();
-        large.on.large_workspaces = true;
-        let attempt = again(&large, unlimited(&main))?;
-        main.extremes.push(Extreme::of(&attempt, About::Choices, main.choices()));
+    if let Some(choices) = main.choices() {
+        control.say("note: libraries choose by measured time: running the program with their last candidates instead of the first");
+        let mut last = main_args.clone();
+        last.on.takes_last = true;
+        let attempt = again(&last, unlimited(&main))?;
+        main.extremes.push(Extreme::of(&attempt, About::Choices, choices));
     }
     Ok((main_args, main))
 }

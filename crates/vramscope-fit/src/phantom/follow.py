@@ -18,6 +18,9 @@ INTEGER_BYTES = 8 << 20
 # The sizes of a dimension from which a choice is that of a token, whose first numbers have a special meaning.
 VOCABULARY = 1 << 10
 
+# Operators whose results depend only on the shape of their input.
+SHAPED = ("ones_like", "zeros_like", "full_like", "new_zeros", "new_ones", "new_full")
+
 # Parts of the paths of files that are not the program's.
 INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python", "/vramscope-phantom-")
 
@@ -47,7 +50,7 @@ class Phantom:
 class Values:
     """The values of one storage on a GPU: the same bytes on the host."""
 
-    __slots__ = ("ref", "bytes", "origin")
+    __slots__ = ("bytes", "origin", "ref")
 
     def __init__(self, ref, content, origin):
         # Keeps the identity of the storage, and none of its memory.
@@ -60,7 +63,7 @@ class Values:
 class Plan:
     """What an operator does with its arguments."""
 
-    __slots__ = ("is_view", "writes", "is_overwriting", "is_random", "has_generator", "is_torchs", "special")
+    __slots__ = ("has_generator", "is_overwriting", "is_random", "is_shaped", "is_torchs", "is_view", "special", "writes")
 
     def __init__(self, torch, func, special):
         arguments = func._schema.arguments
@@ -72,6 +75,7 @@ class Plan:
         self.has_generator = any(argument.name == "generator" for argument in arguments)
         fills = name in ("copy_", "fill_", "zero_") or (self.is_random and name.endswith("_"))
         self.is_overwriting = fills or any(arguments[i].kwarg_only for i in self.writes)
+        self.is_shaped = name in SHAPED
         self.special = special.get(name)
 
 
@@ -264,7 +268,7 @@ def make(torch):
                     continue
                 storage = tensor.untyped_storage()
                 self.values.pop(storage._cdata, None)
-                if storage.nbytes() <= KNOWN_BYTES:
+                if self.is_small(tensor):
                     here = here or (program_line(), func._schema.name)
                     self.keep(self.origins, storage._cdata, Values(StorageWeakRef(storage), None, here))
 
@@ -284,6 +288,8 @@ def make(torch):
             inputs = list(tensors_in((*args, *kwargs.values())))
             written = self.written(plan, args, kwargs)
             read = [t for t in inputs if not (plan.is_overwriting and any(t is w for w in written))]
+            if plan.is_shaped:
+                read = []
             known = [self.of(t) for t in read if t.is_cuda]
             is_known = all(values is not None for values in known)
             origin = next((values.origin for values in known if values is not None and values.origin), None)
@@ -326,8 +332,10 @@ def make(torch):
             targets = {}
 
             def change(tensor):
-                if any(tensor is one for one in written) and plan.is_overwriting:
-                    return targets.setdefault(id(tensor), torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype))
+                is_result = plan.is_overwriting and any(tensor is one for one in written)
+                if is_result or plan.is_shaped:
+                    empty = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+                    return targets.setdefault(id(tensor), empty)
                 return self.on_host(tensor)
 
             options = {name: mapped(value, change) for name, value in kwargs.items()}

@@ -26,6 +26,9 @@ const VALUES: &str = include_str!("values.py");
 /// Computes small known values on the host.
 const FOLLOW: &str = include_str!("follow.py");
 
+/// Makes choices by measured time.
+const CHOICES: &str = include_str!("choices.py");
+
 /// Support for programs of several processes; the recorder imports it.
 const RANKS: &str = include_str!("ranks.py");
 
@@ -66,6 +69,9 @@ pub(crate) struct ProcessFacts {
     /// What the follower of values found.
     #[serde(default)]
     pub(crate) values: Option<FollowedValues>,
+    /// The choices by measured time.
+    #[serde(default)]
+    pub(crate) choices: Vec<MadeChoice>,
     /// Whether the process wrote this at its end; else it was written at the first out-of-memory failure, and more followed.
     #[serde(default = "yes")]
     pub(crate) is_complete: bool,
@@ -93,6 +99,15 @@ impl ProcessFacts {
         // Unknown architectures count as running.
         self.architectures.is_empty() || self.architectures.iter().any(|name| runs(name).unwrap_or(true))
     }
+}
+
+/// A choice by measured time, such as the configuration of a kernel.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct MadeChoice {
+    /// The line of the program.
+    pub(crate) line: Option<String>,
+    /// The candidates, as `kernels with max-autotune`.
+    pub(crate) kind: String,
 }
 
 /// The reads of values that a process did not know, while its values were followed.
@@ -128,9 +143,10 @@ impl FollowedRead {
     pub(crate) fn text(&self) -> Option<String> {
         let line = self.line.as_ref()?;
         let operator = self.operator.as_ref().map_or_else(String::new, |name| format!(" with {name}"));
-        Some(match &self.computed_at {
-            Some(at) => format!("{line} reads what {at} computed{operator}"),
-            None => format!("{line} reads computed values"),
+        Some(match (&self.computed_at, &self.operator) {
+            (Some(at), Some(name)) if at == line => format!("{line} reads the result of {name}"),
+            (Some(at), _) => format!("{line} reads what {at} computed{operator}"),
+            (None, _) => format!("{line} reads computed values"),
         })
     }
 }
@@ -167,6 +183,7 @@ pub(crate) fn prepare(
         ("vramscope_history.py", HISTORY),
         ("vramscope_values.py", VALUES),
         ("vramscope_follow.py", FOLLOW),
+        ("vramscope_choices.py", CHOICES),
         ("vramscope_ranks.py", RANKS),
         CHANGES,
     ] {
@@ -247,6 +264,7 @@ mod tests {
                 may_have_dropped: false,
                 changes: None,
                 values: None,
+                choices: Vec::new(),
             };
             facts.has_kernels(GPUS.iter().find(|gpu| gpu.name == name).unwrap())
         };

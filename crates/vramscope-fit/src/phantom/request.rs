@@ -51,10 +51,11 @@ pub struct GpuRequest {
     /// PyTorch's allocator keeps freed memory for other streams]
     #[cfg_attr(feature = "command", arg(long, value_name = "instant|late", value_parser = speed_of))]
     pub gpu_speed: Option<GpuSpeed>,
-    /// Whether the plan of cuDNN with the largest workspace is the fastest, if the program measures them: an extreme.
+    /// Whether choices by measured time take the other extreme: the last candidate instead of the first, and the plan of cuDNN with the
+    /// largest workspace.
     #[cfg_attr(feature = "command", arg(skip))]
     #[serde(skip)]
-    pub(crate) large_workspaces: bool,
+    pub takes_last: bool,
 }
 
 impl Default for GpuRequest {
@@ -69,7 +70,7 @@ impl Default for GpuRequest {
             cudnn: None,
             routing: None,
             gpu_speed: None,
-            large_workspaces: false,
+            takes_last: false,
         }
     }
 }

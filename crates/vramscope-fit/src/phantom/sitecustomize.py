@@ -90,6 +90,8 @@ class Recorder:
         import json
         import pickle
 
+        import vramscope_choices
+
         cuda = self.torch.cuda
         snapshot = self.snapshot()
         facts = {
@@ -102,6 +104,7 @@ class Recorder:
             "may_have_dropped": self.max_entries is not None and self.history.may_have_dropped(snapshot),
             "changes": None if self.changes is None else self.changes.facts(),
             "values": None if self.follower is None else self.follower.facts(),
+            "choices": vramscope_choices.facts(),
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
         # A recording without facts is ignored, so the facts are written first.
@@ -204,15 +207,28 @@ def count_questions_for_memory(torch):
 
 def after_torch(torch):
     import vramscope_changes
+    import vramscope_choices
     import vramscope_follow
     import vramscope_ranks
     import vramscope_values
 
     record_when_torch_starts(torch, vramscope_changes.prepare(torch), vramscope_follow.start(torch))
     count_questions_for_memory(torch)
+    vramscope_choices.without_caches()
     vramscope_ranks.prepare(torch)
     vramscope_values.without_checks(torch)
     vramscope_values.finite_gradients(torch)
+
+
+def choices(name):
+    """Returns a function that prepares a module for choices by measured time."""
+
+    def after(module):
+        import vramscope_choices
+
+        getattr(vramscope_choices, name)(module)
+
+    return after
 
 
 def after_transformers(utils):
@@ -223,4 +239,7 @@ def after_transformers(utils):
 
 sys.meta_path.insert(0, AfterImport("torch", after_torch))
 sys.meta_path.insert(0, AfterImport("transformers.generation.utils", after_transformers))
+sys.meta_path.insert(0, AfterImport("torch._inductor.fx_passes.pad_mm", choices("padding")))
+sys.meta_path.insert(0, AfterImport("torch._inductor.select_algorithm", choices("algorithms")))
+sys.meta_path.insert(0, AfterImport("triton.runtime.autotuner", choices("configurations")))
 import_next_sitecustomize(__file__)

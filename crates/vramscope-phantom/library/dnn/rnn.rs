@@ -157,7 +157,7 @@ pub(crate) fn temporary_sizes(
     /// `CUDNN_FWD_MODE_TRAINING`.
     const TRAINING: c_int = 1;
     let rnn = Rnn::of(descriptor)?;
-    machine().notice(Noticed::Modeled, "cudnnGetRNNTempSpaceSizes");
+    machine().notice(Noticed::Modeled, "memory of recurrent networks");
     let (length, batch) = DATA.with(data, |data| *data)?;
     let layer = length * batch * rnn.hidden_size * (rnn.gate_matrices() / 2 + 1) * element_size(rnn.kind);
     work.set_if_wanted(layer * rnn.directions);

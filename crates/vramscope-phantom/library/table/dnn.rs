@@ -189,10 +189,10 @@ direction!(
 
 /// A model: only the kernels for channels-last tensors have a workspace, which is small; the others are those of the functions without
 /// `Ex`, which have none.
-fn batch_norm(mode: c_int, name: &'static str, size: &Out<usize>) -> Answer {
+fn batch_norm(mode: c_int, size: &Out<usize>) -> Answer {
     const PERSISTENT: c_int = 2;
     if mode == PERSISTENT {
-        machine().notice(Noticed::Modeled, name);
+        machine().notice(Noticed::Modeled, "workspaces of batch normalization, channels last");
     }
     size.set(0)
 }
@@ -209,7 +209,7 @@ fn batch_norm_forward(
     _activation: usize,
     size: Out<usize>,
 ) -> Answer {
-    batch_norm(mode, "cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize", &size)
+    batch_norm(mode, &size)
 }
 
 #[allow(clippy::too_many_arguments, reason = "the library's signature")]
@@ -226,7 +226,7 @@ fn batch_norm_backward(
     _activation: usize,
     size: Out<usize>,
 ) -> Answer {
-    batch_norm(mode, "cudnnGetBatchNormalizationBackwardExWorkspaceSize", &size)
+    batch_norm(mode, &size)
 }
 
 fn batch_norm_reserve(
@@ -237,7 +237,7 @@ fn batch_norm_reserve(
     _x: usize,
     size: Out<usize>,
 ) -> Answer {
-    batch_norm(mode, "cudnnGetBatchNormalizationTrainingExReserveSpaceSize", &size)
+    batch_norm(mode, &size)
 }
 
 /// `cudnnBackendExecute`: a variant has the addresses of all tensors and of the workspace.

@@ -1,6 +1,6 @@
 //! What a process holds at the driver: memory by address or handle, mappings, graphs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use hashbrown::HashMap;
@@ -13,6 +13,9 @@ use crate::record::Kind;
 use crate::records::Call;
 use crate::running::{RunningCount, RunningDevice, RunningLibrary};
 
+/// Number of frees of which each may turn out to have failed.
+const MOST_RECENT: usize = 64;
+
 /// The library with PyTorch's caching allocator. What it takes from the driver becomes a segment.
 const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
 
@@ -23,6 +26,8 @@ pub(super) struct Driver {
     pub(super) libraries: HashMap<u64, String>,
     /// What the process holds, by address or handle.
     pub(super) held: HashMap<(Place, u64), Held>,
+    /// The last memory that was freed: a free may fail.
+    pub(super) recent: VecDeque<((Place, u64), Held)>,
     /// The physical memory at each mapped address.
     pub(super) mapped: HashMap<u64, Mapped>,
     /// Number of handles of PyTorch's physical memory that are not mapped: an expandable segment is about to grow, or it has shrunk.
@@ -90,6 +95,8 @@ pub(super) struct Held {
     /// For physical memory: how often it is mapped, and whether its handle was released.
     pub(super) mappings: u32,
     pub(super) is_released: bool,
+    /// Number of references to physical memory beside the first.
+    pub(super) retained: u32,
 }
 
 impl Held {
@@ -227,6 +234,13 @@ impl ProcessLog {
                 }
             }
             Kind::GraphMemory => self.graph_memory(call),
+            Kind::Reset => self.reset(call),
+            Kind::FreeFailed => self.restore(call),
+            Kind::Retain => {
+                if let Some(held) = self.driver.held.get_mut(&(Place::Handle, call.address)) {
+                    held.retained += 1;
+                }
+            }
         }
     }
 
@@ -244,7 +258,17 @@ impl ProcessLog {
         let device = if memory.is_host() { -1 } else { call.device.unwrap_or(0) };
         let size = call.size;
         let taken = self.taken_by(call);
-        let held = Held { device, size, taken, is_segment, memory, library, mappings: 0, is_released: false };
+        let held = Held {
+            device,
+            size,
+            taken,
+            is_segment,
+            memory,
+            library,
+            mappings: 0,
+            is_released: false,
+            retained: 0,
+        };
         self.driver.unmapped_segments += u32::from(held.is_unmapped_segment());
         self.taken(place, call.address, &held);
         let is_counted = held.is_counted(place);
@@ -283,6 +307,10 @@ impl ProcessLog {
         if held.is_counted(place) {
             self.count(held.device, held.size, true);
         }
+        if self.driver.recent.len() >= MOST_RECENT {
+            self.driver.recent.pop_front();
+        }
+        self.driver.recent.push_back(((place, call.address), held.clone()));
         match held.is_segment {
             true => {
                 let Held { device, size, .. } = held;
@@ -292,8 +320,56 @@ impl ProcessLog {
         }
     }
 
+    /// The last context of a device ended, and with it the memory of contexts: all but physical memory. Pinned memory of the host belongs to
+    /// a context, too; which one is known if the process used one device.
+    fn reset(&mut self, call: Call) {
+        let Some(device) = call.device else { return };
+        let is_only = self.driver.totals.keys().all(|&used| used == device);
+        let ends = |&(&(place, _), held): &(&(Place, u64), &Held)| match place {
+            Place::Handle => false,
+            Place::Host => is_only,
+            _ => held.device == device,
+        };
+        let ended = self.driver.held.iter().filter(ends).map(|(&key, held)| (held.taken.order, key));
+        let mut ended: Vec<(u64, (Place, u64))> = ended.collect();
+        ended.sort_unstable_by_key(|&(order, (_, address))| (order, address));
+        for (_, (place, address)) in ended {
+            self.free(Call { address, ..call }, place);
+        }
+        self.driver.graphs.clear();
+        self.driver.graph_memory.remove(&device);
+        self.driver.recent.clear();
+    }
+
+    /// A free failed after it was recorded: the memory is still there.
+    fn restore(&mut self, call: Call) {
+        let place = match Kind::of(call.handle) {
+            Some(Kind::HostFree | Kind::Unregister) => Place::Host,
+            Some(Kind::ArrayFree) => Place::Array,
+            _ => Place::Device,
+        };
+        let key = (place, call.address);
+        let Some(at) = self.driver.recent.iter().rposition(|&(freed, _)| freed == key) else { return };
+        // Another thread may have the address by now; then the free did not fail for this memory.
+        let Some((_, mut held)) =
+            self.driver.recent.remove(at).filter(|_| !self.driver.held.contains_key(&key))
+        else {
+            return;
+        };
+        held.taken = Taken { order: self.events, time_us: call.time_us, ..held.taken };
+        self.taken(place, call.address, &held);
+        if held.is_counted(place) {
+            self.count(held.device, held.size, false);
+        }
+        self.driver.held.insert(key, held);
+    }
+
     pub(super) fn release(&mut self, call: Call) {
         if let Some(held) = self.driver.held.get_mut(&(Place::Handle, call.address)) {
+            if held.retained > 0 {
+                held.retained -= 1;
+                return;
+            }
             held.is_released = true;
         }
         self.drop_unused(call, call.address);

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use vramscope_allocator::ExclusiveFile;
 use vramscope_basics::lock;
 use vramscope_trace::formats::log::{LogSite, LogWriter};
-use vramscope_trace::{Action, LogFact};
+use vramscope_trace::{Action, AllocatorSettings, LogFact};
 
 use super::driver::{Held, Mapped, Place};
 use super::stacks::{Stacks, log_frame};
@@ -193,16 +193,49 @@ impl ProcessLog {
 }
 
 /// Begins a log at `path`, where a file with contents is an error unless it may be replaced.
-pub(super) fn begin(
-    path: &Path,
-    facts: &[LogFact<'_>],
-    replaces: bool,
-) -> io::Result<LogWriter<ExclusiveFile>> {
+pub(super) fn begin(path: &Path, facts: &Facts, replaces: bool) -> io::Result<LogWriter<ExclusiveFile>> {
     let create = if replaces { ExclusiveFile::create } else { ExclusiveFile::create_new };
     let mut log = LogWriter::create(create(path)?)?;
     log.process();
-    facts.iter().for_each(|&fact| log.fact(fact));
+    facts.write(&mut log);
     Ok(log)
+}
+
+/// Statements with which each log of a process begins.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) facts: Vec<LogFact<'static>>,
+    /// How the process is recorded: names and texts.
+    pub(super) recording: Vec<(String, String)>,
+}
+
+impl Facts {
+    fn write<W: io::Write>(&self, log: &mut LogWriter<W>) {
+        self.facts.iter().for_each(|&fact| log.fact(fact));
+        for (name, text) in &self.recording {
+            self.write_statement(log, name, text);
+        }
+    }
+
+    /// Writes the last statement.
+    pub(super) fn write_last<W: io::Write>(&self, log: &mut LogWriter<W>) {
+        if let Some((name, text)) = self.recording.last() {
+            self.write_statement(log, name, text);
+        }
+    }
+
+    fn write_statement<W: io::Write>(&self, log: &mut LogWriter<W>, name: &str, text: &str) {
+        // Without a variable, PyTorch has its defaults.
+        if name == "allocator_conf"
+            && (!text.is_empty() || self.recording.iter().any(|(name, _)| name == "torch"))
+        {
+            let conf_text = Some(text.to_owned());
+            log.settings(&AllocatorSettings { conf_text, ..AllocatorSettings::default() });
+        }
+        if !text.is_empty() {
+            log.fact(LogFact::Recording(name, text));
+        }
+    }
 }
 
 /// Removes a log of an earlier run, unless it is still written to.

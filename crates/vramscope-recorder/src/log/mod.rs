@@ -18,7 +18,7 @@ use vramscope_trace::{Action, HostReading, LogFact, MemoryReading, SegmentKind, 
 use self::driver::{Driver, library_name};
 pub use self::files::LogCopy;
 pub(crate) use self::files::{Closing, CopyContents, LogPaths};
-use self::files::{Keep, begin, limit, remove_log};
+use self::files::{Facts, Keep, begin, limit, remove_log};
 use self::stacks::{OwnedFrame, Stacks};
 use self::sync::Sync;
 use crate::accesses::Accesses;
@@ -39,7 +39,7 @@ pub(crate) struct ProcessLog {
     /// Writes the log to the disk, if it is to survive a power cut.
     sync: Option<Sync>,
     /// Statements about the recording.
-    facts: Vec<LogFact<'static>>,
+    facts: Facts,
     /// Calls of functions that the library does not follow, and whether the log has their number.
     not_followed: BTreeMap<String, (u64, bool)>,
     /// What the log has of the following.
@@ -101,9 +101,12 @@ impl ProcessLog {
         paths: LogPaths,
         program: PathBuf,
         facts: Vec<LogFact<'static>>,
+        recording: Vec<(&'static str, String)>,
         options: RecorderOptions,
     ) -> io::Result<Self> {
         let RecorderOptions { keep, copy_at, replaces, .. } = options;
+        let of_process = recording.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+        let facts = Facts { facts, recording: of_process };
         let log = begin(&paths.log, &facts, replaces)?;
         // A pipe cannot be cut.
         let keep = keep.filter(|_| log.get_ref().is_regular()).map(|bytes| {
@@ -245,6 +248,12 @@ impl ProcessLog {
                 }
             }
             // The library counts fewer functions.
+            // The library has fewer.
+            Some(Record::Fact(..)) if self.facts.recording.len() >= 128 => self.invalid += 1,
+            Some(Record::Fact(name, text)) => {
+                self.facts.recording.push((name, text));
+                self.facts.write_last(&mut self.log);
+            }
             Some(Record::NotFollowed(_)) if self.not_followed.len() >= 64 => self.invalid += 1,
             Some(Record::NotFollowed(function)) => {
                 let (calls, is_written) = self.not_followed.entry(function).or_default();

@@ -18,8 +18,9 @@ use vramscope::report::count;
 use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::args::{names_log, new_recording};
+use crate::args::names_log;
 use crate::commands::run::args::RunArgs;
+use crate::output::new_recording;
 use crate::say::say;
 
 /// Starts the recording in each process that uses GPUs.

@@ -25,7 +25,7 @@ const PASSED_ON: [i32; 16] = [
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH,
 ];
 /// Time until all processes of a group have a signal that is sent to one after the other.
-const ALL_HAVE_IT: Duration = Duration::from_millis(5);
+const ALL_HAVE_IT: Duration = Duration::from_millis(20);
 /// Age at which a signal of the witness is another one than that of this process.
 const OUTDATED: Duration = Duration::from_secs(1);
 

@@ -110,6 +110,8 @@ const NUMBERS: u8 = 34;
 const ATTACHED_AT: &str = "attached_at";
 const STACKS_FROM: &str = "stacks_from";
 const NOT_FOLLOWED: &str = "not_followed";
+/// First part of the name of a statement about how the process was recorded.
+const RECORDING: &str = "recording:";
 
 // A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

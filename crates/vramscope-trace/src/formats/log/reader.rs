@@ -9,8 +9,8 @@ use super::names::{self, version1};
 use super::numbered::Numbered;
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END,
-    EVENT, FACT, HOST, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, NUMBERS, PROCESS, READING, SEGMENT, SETTINGS,
-    SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
+    EVENT, FACT, HOST, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, NUMBERS, PROCESS, READING, RECORDING,
+    SEGMENT, SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::accesses::{Accesses, AllocationAccesses};
 use crate::annotations::{Annotation, Stage};
@@ -51,6 +51,9 @@ const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Limit on the functions that a recording names as not followed.
 const MOST_NOT_FOLLOWED: usize = 1 << 8;
+
+/// Limit on the statements about how a process was recorded.
+const MOST_STATEMENTS: usize = 1 << 8;
 
 /// Offset of the first chunk, after the magic bytes, the version and the run.
 const FIRST_CHUNK: u64 = 20;
@@ -770,7 +773,18 @@ impl Reader {
                     None => {}
                 }
             }
-            name => self.notices.unknown_value(ValueKind::Fact, name),
+            name => match name.strip_prefix(RECORDING).map(str::to_owned) {
+                Some(name) => {
+                    let name = self.trace.strings.intern(&name)?;
+                    let statements = &mut process.recording;
+                    match statements.iter().position(|&(known, _)| known == name) {
+                        Some(at) => statements[at].1 = text,
+                        None if statements.len() < MOST_STATEMENTS => statements.push((name, text)),
+                        None => {}
+                    }
+                }
+                None => self.notices.unknown_value(ValueKind::Fact, name),
+            },
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use super::{
     ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END,
     EVENT, FACT, HOST, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, NUMBERS, PROCESS, READING,
-    SEGMENT, SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
+    RECORDING, SEGMENT, SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::accesses::AllocationAccesses;
 use crate::annotations::Stage;
@@ -459,7 +459,12 @@ impl<W: Write> LogWriter<W> {
 
     /// Adds a statement about the recording. A later one of its kind, and of the same function, replaces it.
     pub fn fact(&mut self, fact: LogFact<'_>) {
+        let of_recording;
         let (name, text, number) = match fact {
+            LogFact::Recording(name, text) => {
+                of_recording = format!("{RECORDING}{name}");
+                (&*of_recording, text, 0)
+            }
             LogFact::AttachedAt(time_us) => (ATTACHED_AT, "", time_us.max(0) as u64),
             LogFact::StacksFrom(bytes) => (STACKS_FROM, "", bytes),
             LogFact::NotFollowed(function, calls) => (NOT_FOLLOWED, function, calls),

@@ -20,9 +20,10 @@ use crate::phantom::attempt::{Attempt, Extra, UNLIMITED};
 use crate::phantom::certainty::{self, Certainty};
 use crate::phantom::changes::Facts;
 use crate::phantom::chosen_gpu::Card;
-use crate::phantom::extremes::{self, Extreme};
+use crate::phantom::extremes;
 use crate::phantom::recordings::keep;
 use crate::phantom::text;
+use crate::phantom::unknowns::Extreme;
 use crate::phantom::{GpuRequest, RunRequest};
 
 /// The bytes at the end of a program's output that are searched for its error.

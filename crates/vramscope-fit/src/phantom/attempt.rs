@@ -14,10 +14,10 @@ use super::changes;
 use super::child::{self, Ended};
 use super::chosen_gpu::Card;
 use super::demands::{self, Asked};
-use super::extremes::Extreme;
 use super::rank;
 use super::recordings::{self, FollowedRead, FollowedValues, Recorded};
 use super::request::{GpuSpeed, Routing, RunRequest, Values};
+use super::unknowns::Extreme;
 use crate::control::Control;
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.

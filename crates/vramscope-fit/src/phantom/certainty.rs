@@ -6,7 +6,7 @@ use vramscope_phantom::{MachineReport, UnansweredKind};
 use vramscope_report::bytes;
 
 use super::attempt::Attempt;
-use super::extremes::CROSSING;
+use super::unknowns::{About, CROSSING, Effect, Reason};
 
 /// The peak of a program's memory on one GPU, without contexts, in bytes, and what it may depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,54 +30,6 @@ pub(crate) enum Kind {
     Modeled,
     Between,
     AtLeast,
-}
-
-/// Something that a phantom GPU does not know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CertaintyReason"))]
-pub(crate) struct Reason {
-    pub(crate) about: About,
-    /// The sentence without a full stop, in the order of the verdict's first line.
-    pub(crate) text: String,
-    pub(crate) effect: Effect,
-}
-
-/// The subject of a reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CertaintyAbout"))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum About {
-    /// The program did not run to its end.
-    End,
-    /// Values that kernels would have computed.
-    Values,
-    /// When the GPU has done its work.
-    Time,
-    /// Memory of libraries.
-    Libraries,
-    /// Choices by measured time.
-    Choices,
-}
-
-/// The effect of a reason on the peak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CertaintyEffect"))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Effect {
-    /// The extremes have the same peak.
-    None,
-    /// The peak includes a model.
-    Model,
-    /// The extremes are in the range.
-    Range,
-    /// An extreme was not run: the peak may be higher.
-    Unbounded,
-}
-
-impl Reason {
-    pub(crate) fn unbounded(about: About, text: impl Into<String>) -> Self {
-        Self { about, text: text.into(), effect: Effect::Unbounded }
-    }
 }
 
 impl Certainty {

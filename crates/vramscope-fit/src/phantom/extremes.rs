@@ -1,45 +1,9 @@
 //! The extremes of what a phantom GPU cannot know: more runs of the program, whose peaks are compared.
 
 use super::attempt::{Attempt, UNLIMITED};
-use super::certainty::{About, Effect, Reason};
 use super::request::{GpuSpeed, Routing, RunRequest, Values};
+use super::unknowns::{About, CROSSING, Extreme};
 use crate::control::Control;
-
-/// The result of a run of the program with something else that a phantom GPU cannot know.
-#[derive(Debug, Clone)]
-pub(crate) struct Extreme {
-    about: About,
-    /// What the runs differ in, in words, as `the program reads computed values (train.py:12)`.
-    unknown: String,
-    /// The peak of the program's memory on one GPU, without contexts, in bytes.
-    pub(crate) peak: u64,
-    /// Why the run may not show the whole peak.
-    cut_off: Option<String>,
-}
-
-impl Extreme {
-    fn of(attempt: &Attempt, about: About, unknown: String) -> Self {
-        Self { about, unknown, peak: attempt.peak(), cut_off: attempt.cut_off() }
-    }
-
-    /// The same beside the run of a changed program, whose peak is `to` bytes instead of `from`.
-    pub(crate) fn shifted(&self, from: u64, to: u64) -> Self {
-        Self { peak: (self.peak + to).saturating_sub(from), ..self.clone() }
-    }
-
-    /// The reason that follows from this run beside one with a peak of `peak` bytes.
-    pub(crate) fn reason(&self, peak: u64) -> Reason {
-        let (effect, text) = match &self.cut_off {
-            Some(why) => (Effect::Unbounded, format!("{}, and in a second run {why}", self.unknown)),
-            None if self.peak == peak => (Effect::None, self.unknown.clone()),
-            None => (Effect::Range, self.unknown.clone()),
-        };
-        Reason { about: self.about, text, effect }
-    }
-}
-
-/// Why the peak depends on when the GPU has done its work.
-pub(crate) const CROSSING: &str = "memory that several streams use is freed when the GPU is done with it";
 
 /// Runs the extremes of what `first` could not know. Returns the run whose numbers count, with its request and the extremes. `again` runs
 /// the program on GPUs with this memory, without its output.
@@ -61,14 +25,14 @@ pub(crate) fn explore(
         let mut late = main_args.clone();
         late.on.gpu_speed = Some(GpuSpeed::Late);
         let attempt = again(&late, unlimited(&main))?;
-        main.extremes.push(Extreme::of(&attempt, About::Time, CROSSING.to_owned()));
+        main.extremes.push(extreme_of(&attempt, About::Time, CROSSING.to_owned()));
     }
     if let Some(choices) = main.choices() {
         control.say("note: libraries choose by measured time: running the program with their last candidates instead of the first");
         let mut last = main_args.clone();
         last.on.takes_last = true;
         let attempt = again(&last, unlimited(&main))?;
-        main.extremes.push(Extreme::of(&attempt, About::Choices, choices));
+        main.extremes.push(extreme_of(&attempt, About::Choices, choices));
     }
     Ok((main_args, main))
 }
@@ -104,7 +68,7 @@ fn of_values(
     // Of a program without PyTorch, this run is only an extreme.
     let total = if first.ran_out() || first.recordings.is_empty() { unlimited } else { first.total() };
     let (followed_args, mut followed) = run(Routing::Balanced, other, total)?;
-    let extreme = |of: &Attempt, unknown: &Attempt| Extreme::of(of, About::Values, unknown.values_read());
+    let extreme = |of: &Attempt, unknown: &Attempt| extreme_of(of, About::Values, unknown.values_read());
     if followed.followed().next().is_none() && !followed.failed() {
         // Not a program with PyTorch.
         let extremes = vec![extreme(&followed, &first)];
@@ -135,4 +99,9 @@ fn of_values(
         followed.extremes = extremes;
     }
     Ok((followed_args, followed))
+}
+
+/// The result of a run as an extreme.
+fn extreme_of(attempt: &Attempt, about: About, unknown: String) -> Extreme {
+    Extreme { about, unknown, peak: attempt.peak(), cut_off: attempt.cut_off() }
 }

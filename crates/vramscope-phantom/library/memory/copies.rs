@@ -157,8 +157,21 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
     Ok(())
 }
 
+/// Called by the follower: writes `size` bytes at `address` to `to`, if the program copied them there. Returns whether it did. The follower
+/// knows that no kernel wrote there since.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vramscope_phantom_copied(address: u64, to: u64, size: u64) -> c_int {
+    copy_back(to, address, size).into()
+}
+
+/// Called by the follower: `size` bytes of the host are the content of device memory at `address`, so that other ranks can receive them.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vramscope_phantom_know(address: u64, bytes: u64, size: u64) {
+    copy_known(address, bytes, size);
+}
+
 /// Copies bytes to the host if they are all part of one copy to the device. Returns whether they are.
-pub(super) fn copy_back(to: u64, from: u64, size: u64) -> bool {
+fn copy_back(to: u64, from: u64, size: u64) -> bool {
     if size == 0 || to == 0 || device_of(from).is_none() {
         return false;
     }
@@ -172,7 +185,7 @@ pub(super) fn copy_back(to: u64, from: u64, size: u64) -> bool {
 }
 
 /// Stores known bytes on a device. Addresses elsewhere are ignored.
-pub(super) fn copy_known(to: u64, from: u64, size: u64) {
+fn copy_known(to: u64, from: u64, size: u64) {
     if size > 0 && from != 0 && device_of(to).is_some() {
         // The only refusals are those of null pointers.
         copy_to_device(to, from, size).ok();

@@ -52,16 +52,3 @@ pub(crate) extern "C" fn vramscope_phantom_reads() -> u64 {
 pub(crate) extern "C" fn vramscope_phantom_launches() -> u64 {
     launches()
 }
-
-/// Called by the follower: writes `size` bytes at `address` to `to`, if the program copied them there. Returns whether it did. The follower
-/// knows that no kernel wrote there since.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn vramscope_phantom_copied(address: u64, to: u64, size: u64) -> c_int {
-    super::copies::copy_back(to, address, size).into()
-}
-
-/// Called by the follower: `size` bytes of the host are the content of device memory at `address`, so that other ranks can receive them.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn vramscope_phantom_know(address: u64, bytes: u64, size: u64) {
-    super::copies::copy_known(address, bytes, size);
-}

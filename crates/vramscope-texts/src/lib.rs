@@ -1,5 +1,6 @@
 //! Reads out-of-memory errors from logs, notebooks and pasted texts.
 //!
+//! # Modules
 //! - `lines`: lines without colours, quotes and prefixes, and the rank that wrote each.
 //! - `wordings`: a table of the wordings of programs, with the fields of each.
 //! - `scan`: finds the errors of a text in one pass.
@@ -8,6 +9,7 @@
 //! - `told`: sentences, and a bar.
 //! - `json`: the same as JSON.
 //!
+//! # Example
 //! ```
 //! let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of \
 //!             which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.15 GiB memory in use. Of the allocated memory \
@@ -16,6 +18,10 @@
 //! assert_eq!(found.errors[0].tried, Some(2 << 30));
 //! assert_eq!(found.errors[0].cause().name(), "size");
 //! ```
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod cause;
 mod error;

@@ -19,7 +19,8 @@
 //! A phantom GPU passes the accesses of kernels, libraries and copies to `accesses.rs`.
 //!
 //! After calls that change the memory of a device, `reading.rs` records how much of it the driver counts as in use. `graphs.rs` does so for
-//! the memory of CUDA graphs.
+//! the memory of CUDA graphs, and `contexts.rs` notices the end of a device's contexts. `facts.rs` records what only the process knows about
+//! its recording.
 //!
 //! Rules for everything that runs in a call:
 //! - It takes no lock and allocates no memory. The exceptions are the first event of a process, which creates the ring, the first native

@@ -712,7 +712,7 @@ impl Agreement {
             self.same += 1;
         } else {
             self.differ += 1;
-            self.difference += a.abs_diff(b);
+            self.difference = self.difference.saturating_add(a.abs_diff(b));
         }
     }
 
@@ -720,7 +720,7 @@ impl Agreement {
     fn compare_sums(&mut self, device: &DeviceTrace, segment: &Segment) {
         let blocks = device.blocks_of(segment);
         let sum = |is: fn(BlockState) -> bool, size: fn(&Block) -> u64| -> u64 {
-            blocks.iter().filter(|b| is(b.state)).map(size).sum()
+            blocks.iter().filter(|b| is(b.state)).map(size).fold(0, u64::saturating_add)
         };
         self.compare(segment.total_size, sum(|_| true, |b| b.size));
         for (recorded, blocks) in [

@@ -45,7 +45,7 @@ pub(crate) fn read_any(file: &Path, options: ReadOptions) -> anyhow::Result<Open
 /// The bytes at the beginning of a text that show whether it is a recording.
 const START: usize = 8 << 10;
 
-/// Opens a text that is no recording: the log of a job, a notebook, a pasted error. `None` for anything else.
+/// Opens the log of a job, a notebook or a pasted error. `None` for recordings and other files.
 ///
 /// # Errors
 /// Fails if standard input cannot be read.

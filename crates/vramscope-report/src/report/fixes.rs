@@ -67,7 +67,7 @@ pub(crate) fn fix(names: &Names<'_>, fix: &Fix) -> String {
             "Set `eval_accumulation_steps`, or reduce the results in `preprocess_logits_for_metrics`: {line} retains {held}."
         ),
         FixKind::NoGrad => format!(
-            "If no backward pass follows, run {line} under `torch.no_grad()` or `torch.inference_mode()`; otherwise run the backward pass of each repetition, or `detach()` what is kept. The graph retains {held}."
+            "If no backward pass follows, run {line} under `torch.no_grad()` or `torch.inference_mode()`; otherwise run the backward pass of each repetition, or `detach()` its results. The graph retains {held}."
         ),
         FixKind::Detach => format!(
             "Keep numbers (`.item()`) or tensors without their graph (`.detach()`): the graphs of {line} retain {held}."

@@ -532,9 +532,13 @@ fn a_log_whose_folder_was_removed_is_an_error() {
     let log = folder.join("run.vramscope");
     std::fs::create_dir(&folder).unwrap();
     let remove = || {
-        while !log.exists() {
+        // The name is taken before the log is opened: only a log with content is being written.
+        let began = std::time::Instant::now();
+        let is_written = || std::fs::metadata(&log).is_ok_and(|of| of.len() > 0);
+        while !is_written() && began.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(2));
         }
+        std::thread::sleep(Duration::from_millis(200));
         std::fs::remove_dir_all(&folder).unwrap();
         // For the next command, which needs the folder at its start.
         std::fs::create_dir(&folder).unwrap();

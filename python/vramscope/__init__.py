@@ -5,7 +5,6 @@ Importing this package imports neither PyTorch nor CuPy nor IPython; each is imp
 
 from __future__ import annotations
 
-from vramscope._explain import explain, explain_errors
 from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
 from vramscope._recording import read
 
@@ -14,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from vramscope._explain import explain, explain_errors
     from vramscope._live import serve
     from vramscope.cupy import DebugPrintHook, LineProfileHook, MemoryHook
     from vramscope.function_hooks import CupyMemoryProfileHook
@@ -91,6 +91,10 @@ def __getattr__(name: str) -> Any:
         from vramscope._live import serve
 
         return serve
+    if name in ("explain", "explain_errors"):
+        from vramscope import _explain
+
+        return getattr(_explain, name)
     if name in ("fit", "phantom"):
         import importlib
 

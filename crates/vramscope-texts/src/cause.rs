@@ -44,12 +44,12 @@ impl TextError {
             return cause(kind, self.lacking(), "shown");
         }
         let Some(tried) = self.tried else { return cause(CauseKind::Unknown, None, "possible") };
+        let needed = self.in_use().saturating_add(tried);
         if let Some(limit) = self.limit
-            && (self.free.is_none_or(|free| free >= tried)
-                || self.in_use() + tried > limit && self.free > Some(tried))
-            && self.in_use().saturating_add(tried) > limit
+            && self.free.is_none_or(|free| free >= tried)
+            && needed > limit
         {
-            return cause(CauseKind::Limit, Some((self.in_use() + tried).saturating_sub(limit)), "shown");
+            return cause(CauseKind::Limit, Some(needed - limit), "shown");
         }
         let Some(free) = self.free else {
             // The total bounds what can be free.
@@ -100,9 +100,10 @@ impl TextError {
 
     /// The bytes that count against a limit.
     fn in_use(&self) -> u64 {
-        let with_cache = self.allocated.map(|allocated| allocated + self.cached.unwrap_or_default());
-        self.reserved.or(with_cache).unwrap_or_default()
-            + if self.platform == "mps" { self.others.unwrap_or_default() } else { 0 }
+        let with_cache =
+            self.allocated.map(|allocated| allocated.saturating_add(self.cached.unwrap_or_default()));
+        let others = if self.platform == "mps" { self.others.unwrap_or_default() } else { 0 };
+        self.reserved.or(with_cache).unwrap_or_default().saturating_add(others)
     }
 
     fn lacking(&self) -> Option<u64> {

@@ -493,7 +493,10 @@ fn read(wording: &Wording, compiled: &Compiled, text: &str, whole: &str) -> Text
             F::Total => error.total = size,
             F::Free => error.free = size,
             F::Process => error.process = size,
-            F::Others => error.others = Some(values.iter().filter_map(|value| size_of(value, "")).sum()),
+            F::Others => {
+                let sizes = values.iter().filter_map(|value| size_of(value, ""));
+                error.others = Some(sizes.fold(0, u64::saturating_add));
+            }
             F::Allocated => error.allocated = size,
             F::Reserved => error.reserved = size,
             F::Cached => error.cached = size,

@@ -66,6 +66,16 @@ fn numbers_and_causes_are_those_judged_by_hand() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
+#[test]
+fn sizes_that_no_device_has_do_not_overflow() {
+    let text = "CUDA out of memory. Tried to allocate 16.00 EiB. GPU 0 has a total capacity of 16.00 EiB of which 16.00 EiB is free. \
+                Process 1 has 16.00 EiB memory in use. Process 2 has 16.00 EiB memory in use. 1.00 GiB allowed; Of the allocated \
+                memory 16.00 EiB is allocated by PyTorch, and 16.00 EiB is reserved by PyTorch but unallocated.";
+    let found = vramscope_texts::read(text.as_bytes()).unwrap();
+    assert_eq!(found.errors[0].cause().name(), "limit");
+    assert!(vramscope_texts::told("text", &found).contains("Out of memory"));
+}
+
 /// A small generator, so that a run can be repeated.
 struct Random(u64);
 
